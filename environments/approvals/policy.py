@@ -5,7 +5,7 @@ It is no wall. A program may do anything that its command's text does not say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from environments.approvals.command import UNSEEN, Command
@@ -52,7 +52,7 @@ def _found(command: str, cwd: str) -> Iterator[str]:
     reading = read(command, cwd)
     taken: set[str] = set()
     for one in reading.commands:
-        if reason := deed(one) or leak(one, taken):
+        if reason := judged(one, taken):
             yield reason
         taken.update(takes(one))
     yield from reading.findings
@@ -60,9 +60,14 @@ def _found(command: str, cwd: str) -> Iterator[str]:
         yield reading.unread
 
 
-def judged(command: Command) -> str | None:
-    """Say what is destructive about one command, apart from those that it runs in its turn."""
-    return deed(command) or leak(command)
+def judged(command: Command, taken: Collection[str] = ()) -> str | None:
+    """Return what is destructive about one command, apart from those that it runs in its turn; None if nothing is.
+
+    Args:
+        command: The command.
+        taken: Files that commands before it have put secrets into.
+    """
+    return deed(command) or leak(command, taken)
 
 
 def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[CommandRequest], Answer]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatchcase
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command
 from environments.approvals.decision import Allow, Ask, CommandRequest, Decision, Deny, ScriptRequest, ToolCallRequest
+from environments.approvals.exfiltration import takes
 from environments.approvals.globs import is_pattern
 from environments.approvals.patterns import AllowedCommand, CommandPattern
 from environments.approvals.plain_text import has_parser, read_plain_text, require_parser
@@ -58,8 +59,10 @@ class Rules:
         for reason in (reading.unread, *reading.findings):
             if reason:
                 yield self._on_unread(reason)
+        taken: set[str] = set()
         for command in reading.commands:
-            yield self._on_command(command)
+            yield self._on_command(command, taken)
+            taken.update(takes(command))
 
     def _on_unread(self, reason: str) -> Decision:
         """Decide on a part that no pattern can be held against, as strictly as any rule would."""
@@ -69,7 +72,7 @@ class Rules:
             return Deny(reason)
         return Ask(reason) if self._asked or "ask" in verdicts else Allow()
 
-    def _on_command(self, command: Command) -> Decision:
+    def _on_command(self, command: Command, taken: Collection[str]) -> Decision:
         if found := next((pattern for pattern in self._denied if pattern.fits(command)), None):
             return Deny(f"a rule names it ({found})")
         if UNKNOWN in command.name or (command.words and command.words[0].glob and is_pattern(command.name)):
@@ -79,7 +82,7 @@ class Rules:
         if found := next((pattern for pattern in self._asked if pattern.fits(command)), None):
             return Ask(f"a rule names it ({found})")
         settings = self._settings
-        if settings.destructive_commands != "allow" and (reason := judged(command)):
+        if settings.destructive_commands != "allow" and (reason := judged(command, taken)):
             return _decision(settings.destructive_commands, reason)
         shown = command.line or "an assignment or a redirection"
         return _decision(settings.commands, f"no rule allows it ({shown[:_SHOWN]})")

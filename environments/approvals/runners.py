@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from environments.approvals import languages
+from environments.approvals import languages, paths
 from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
 from environments.approvals.globs import names_of
 from environments.approvals.options import Options
@@ -21,145 +21,164 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 class _Row:
     """A program that runs the words behind its options and operands, or the value of an option."""
 
-    valued: str = ""
+    valued: tuple[str, ...] = ()
     """Its options that are followed by a value."""
     skip: int = 0
     """The number of operands before the command."""
-    text: bool = False
-    """True if the words behind are joined to a shell text."""
-    texts: str = ""
+    texts: tuple[str, ...] = ()
     """Options whose value is a shell text."""
-    chdir: str = ""
+    chdir: tuple[str, ...] = ()
     """Options whose value is the directory where it runs."""
-    dashes: bool = False
-    """True if options may stand behind its operands, so that the command stands behind `--` where there is one."""
-    shell: bool = False
-    """True if it runs a shell where no command is given, which reads its input."""
-    nested: bool = False
-    """True if the first operand is a subcommand, which has a row of its own."""
-    none: bool = False
-    """True if no words behind it are a command."""
+    facts: frozenset[str] = frozenset()
+    """`text`: the words behind are joined to a shell text. `input`: without a command it runs a shell, which reads its
+    input. `nested`: the first operand is a subcommand, which has a row of its own. `dashes`: options may stand behind
+    its operands, so that the command begins behind `--`. `none`: the words behind it are no command."""
 
 
-_CONTAINER = "-e -u -w -v -p -l -h -m -a -c --env --user --workdir --volume --name --network --mount --entrypoint --env-file --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt"
-_NAMESPACES = "-n -c -f --namespace --container --context --kubeconfig --image --env --port --labels --cluster --user --overrides --restart --target"
-_ROWS: dict[str, _Row] = {
-    **dict.fromkeys(
-        "nohup setsid builtin command nocorrect noglob not { } ! then do else elif if while until coproc fakeroot unbuffer dbus-run-session"
-        " eatmydata torsocks catchsegv systemd-inhibit linux32 linux64 i386 x86_64 tini dumb-init busybox toybox bunx pkgx wine"
-        " mpirun mpiexec srun firejail fakechroot".split(),
-        _Row("-n -N -np -i -s --who --what --why --mode"),
-    ),
-    "sudo": _Row("-u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --role --type --chroot --close-from", chdir="-D --chdir", shell=True),
-    "doas": _Row("-u -C", shell=True),
-    "pkexec": _Row("--user"),
-    "su": _Row("-s -g -G -w --shell --group --supp-group --whitelist-environment", texts="-c --command --session-command", shell=True, none=True),
-    "runuser": _Row("-u -g -G -s -w --user --group --shell", texts="-c --command --session-command", shell=True),
-    "sg": _Row(skip=1, text=True, texts="-c"),
-    "env": _Row("-u --unset", chdir="-C --chdir"),
-    "nice": _Row("-n --adjustment"),
-    "ionice": _Row("-c -n -p -P -u --class --classdata"),
-    "exec": _Row("-a"),
-    "time": _Row("-o -f --output --format"),
-    "timeout": _Row("-s -k --signal --kill-after", skip=1),
-    "stdbuf": _Row("-i -o -e --input --output --error"),
-    "chroot": _Row("", skip=1, shell=True),
-    "flock": _Row("-w -E --timeout --conflict-exit-code", skip=1, texts="-c --command"),
-    "taskset": _Row("", skip=1),
-    "chrt": _Row("-T -P -D --sched-runtime --sched-period --sched-deadline", skip=1),
-    "setarch": _Row("", skip=1, shell=True),
-    "faketime": _Row("-f", skip=1),
-    **dict.fromkeys("gosu su-exec setuidgid envdir chpst".split(), _Row("-u -U -e -n", skip=1)),
-    "setpriv": _Row("--reuid --regid --groups --ambient-caps --inh-caps --bounding-set --securebits --pdeathsig"),
-    "prlimit": _Row("-p -o --pid --output"),
-    "unshare": _Row("-S -G -R -w --root --wd --setuid --setgid --map-user --map-group", shell=True),
-    "nsenter": _Row("-t -S -G --target --setuid --setgid", shell=True),
-    "strace": _Row("-o -e -p -s -u -P -E -I -O -S -a -b -X"),
-    "ltrace": _Row("-o -e -p -s -u -a -n -F -D -l -x"),
-    "valgrind": _Row(""),
-    "perf": _Row(nested=True),
-    **dict.fromkeys(("perf stat", "perf record", "perf trace", "perf bench"), _Row("-e -o -p -t -F -c -C -g -r -I -x")),
-    "caffeinate": _Row("-t -w"),
-    "cpulimit": _Row("-l -p -e --limit"),
-    "xvfb-run": _Row("-n -s -e -f -p -w --server-args --server-num --error-file"),
-    "proxychains": _Row("-f"),
-    "proxychains4": _Row("-f"),
-    "systemd-run": _Row("-p -u -M -E -t --unit --property --uid --gid --setenv --slice --machine --description --on-calendar --on-active", chdir="--working-directory"),
-    "systemd-nspawn": _Row("-D -M -u --directory --machine --user --bind --bind-ro"),
-    "bwrap": _Row("--bind --ro-bind --dev-bind --bind-try --ro-bind-try --dev-bind-try --symlink --setenv --unsetenv --proc --dev --tmpfs --dir --file --uid --gid --hostname --lock-file --sync-fd --chmod", chdir="--chdir"),
-    "proot": _Row("-r -R -S -b -q -k --rootfs --bind", chdir="-w --cwd --pwd"),
-    "start-stop-daemon": _Row("-p -u -g -n -r -d --pidfile --user --name --chdir --chuid", texts="-x -a --exec --startas", none=True),
-    "daemonize": _Row("-a -c -e -o -p -l -u -E"),
-    "watch": _Row("-n --interval", text=True),
-    "entr": _Row("", texts="-s"),
-    "script": _Row("-E -I -O -B -T -m -o", texts="-c --command", none=True),
-    "screen": _Row("-S -t -c -h -T -p -e -s -L -D -R -x", shell=False),
-    "tmux": _Row("-L -S -f", texts="-c", nested=True),
-    **dict.fromkeys(
-        (f"tmux {name}" for name in "new new-session neww new-window splitw split-window respawn-pane respawnp respawn-window respawnw send-keys send run-shell run if-shell if pipe-pane pipep popup display-popup".split()),
-        _Row("-t -s -n -c -x -y -e -l -F -d -N -w -h", text=True),
-    ),
-    "docker": _Row("-H -c -l --host --context --config --log-level", nested=True),
-    "podman": _Row("-c --connection --url --root --runroot --log-level", nested=True),
-    "nerdctl": _Row("-n -a -H --namespace --address --host", nested=True),
-    **dict.fromkeys((f"{engine} {word}" for engine in ("docker", "podman", "nerdctl") for word in ("exec", "run", "container exec", "container run", "compose exec", "compose run")), _Row(_CONTAINER, skip=1)),
-    **dict.fromkeys((f"{engine} {word}" for engine in ("docker", "podman", "nerdctl") for word in ("container", "compose")), _Row("-f -p --file --project-name --profile --env-file --project-directory", nested=True)),
-    "docker-compose": _Row("-f -p --file --project-name --profile --env-file --project-directory", nested=True),
-    **dict.fromkeys(("docker-compose exec", "docker-compose run", "podman-compose exec", "podman-compose run"), _Row(_CONTAINER, skip=1)),
-    "podman-compose": _Row("-f -p", nested=True),
-    **dict.fromkeys(("kubectl", "oc"), _Row(_NAMESPACES, nested=True)),
-    **dict.fromkeys((f"{name} {word}" for name in ("kubectl", "oc") for word in ("exec", "run", "debug", "rsh")), _Row(_NAMESPACES, skip=1, dashes=True)),
-    **dict.fromkeys(("apptainer", "singularity", "lxc", "incus", "multipass", "machinectl"), _Row("", nested=True)),
-    **dict.fromkeys((f"{name} exec" for name in ("apptainer", "singularity", "lxc", "incus", "multipass")), _Row("-B -H --bind --home --pwd --overlay --env", skip=1, dashes=True)),
-    "machinectl shell": _Row("-E --setenv", skip=1),
-    **dict.fromkeys("uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise rtx asdf pyenv rbenv direnv dotenv op doppler infisical aws-vault chamber nix vagrant hermes-env heroku toolbox".split(), _Row("--directory --project -C --prefix --cwd --filter -F", nested=True)),
-    **dict.fromkeys("uv_run poetry_run pipenv_run hatch_run rye_run pdm_run bundle_exec mise_exec mise_x rtx_exec asdf_exec pyenv_exec rbenv_exec dotenv_run op_run infisical_run toolbox_run".replace("_", " ").split("  ") if False else [name.replace("_", " ") for name in "uv_run poetry_run pipenv_run hatch_run rye_run pdm_run bundle_exec mise_exec mise_x rtx_exec asdf_exec pyenv_exec rbenv_exec dotenv_run op_run infisical_run toolbox_run".split()], _Row("-p -f --with --python --extra --group --env-file --env --package --project", dashes=True)),
-    "doppler run": _Row("-p -c --project --config", texts="--command", dashes=True),
-    **dict.fromkeys(("conda run", "mamba run", "micromamba run"), _Row("-n -p --name --prefix --cwd")),
-    **dict.fromkeys(("direnv exec", "aws-vault exec", "chamber exec"), _Row("", skip=1, dashes=True)),
-    **dict.fromkeys(("npm exec", "npm x", "pnpm exec", "pnpm dlx", "yarn exec", "yarn dlx", "bun x"), _Row("-p --package -w --workspace", texts="-c --call")),
-    "npx": _Row("-p --package -w --workspace", texts="-c --call"),
-    "nix-shell": _Row("-p -E -I -A --packages --expr --attr", texts="--run --command", none=True),
-    **dict.fromkeys(("nix develop", "nix shell", "nix run"), _Row("-f -I --file --expr", texts="", none=True)),
-    "vagrant ssh": _Row("", texts="-c --command", none=True),
-    "heroku run": _Row("-a --app", text=True),
-    "hermes-env exec": _Row("--backend --image --cwd --timeout --env --user --task-id", text=True),
-    "ansible": _Row("-i -m -u -e -l -f --inventory --module-name", texts="-a --args", none=True),
-    "salt": _Row("-t", skip=2, text=True),
-    **dict.fromkeys(("pdsh", "clush", "pssh", "parallel-ssh", "dsh"), _Row("-w -x -g -h -H -l -t -p -o -e", text=True)),
-    **dict.fromkeys(("sbatch", "bsub", "qsub"), _Row("-J -o -e -n -N -p -t --job-name --output --error", texts="--wrap", none=True)),
-    **dict.fromkeys(("scp", "sftp"), _Row("-F -i -J -l -o -P -c -b", texts="-S", none=True)),
-    "rsync": _Row("-f -T --exclude --include --filter --files-from", texts="-e --rsh --rsync-path", none=True),
-    "tar": _Row("-C -f -T -X -b --directory --file", texts="-I -F --use-compress-program --to-command --rsh-command --info-script --new-volume-script", none=True),
-    "zip": _Row("-x -i -b -t", texts="-TT --unzip-command", none=True),
-    **dict.fromkeys(("man", "whatis"), _Row("-M -S -L -m -C", texts="-P --pager -H --html", none=True)),
-    **dict.fromkeys(("mapfile", "readarray"), _Row("-d -n -O -s -u -c", texts="-C", none=True)),
-    **dict.fromkeys(("complete", "compgen"), _Row("-A -G -W -F -X -P -S -o", texts="-C", none=True)),
-    "split": _Row("-l -b -n -a -C", texts="--filter", none=True),
-    "sort": _Row("-k -t -o -S -T --output --key", texts="--compress-program", none=True),
-    "sqlplus": _Row(none=True),
-    "gdb": _Row("-ex -x -p -iex --command", dashes=False),
-}  # fmt: skip
-_SHELLS = frozenset("sh bash dash zsh ksh ksh93 mksh ash fish pwsh rbash yash tcsh csh".split())
+_TABLE = r"""
+nohup setsid builtin command nocorrect noglob not { } ! then do else elif if while until coproc ; -n -i -s
+fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init ;
+busybox toybox bunx pkgx wine firejail fakechroot valgrind ;
+systemd-inhibit ; --who --what --why --mode
+mpirun mpiexec srun ; -n -np -N
+sudo ; -u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --role --type --chroot --close-from \
+    ; chdir=-D,--chdir input
+doas ; -u -C ; input
+pkexec ; --user
+su ; -s -g -G -w --shell --group --supp-group --whitelist-environment ; texts=-c,--command,--session-command input none
+runuser ; -u -g -G -s -w --user --group --shell ; texts=-c,--command,--session-command input
+sg ; ; skip=1 text texts=-c
+env ; -u --unset ; chdir=-C,--chdir
+nice ; -n --adjustment
+ionice ; -c -n -p -P -u --class --classdata
+exec ; -a
+time ; -o -f --output --format
+timeout ; -s -k --signal --kill-after ; skip=1
+stdbuf ; -i -o -e --input --output --error
+chroot ; ; skip=1 input
+flock ; -w -E --timeout --conflict-exit-code ; skip=1 texts=-c,--command
+taskset ; ; skip=1
+chrt ; -T -P -D --sched-runtime --sched-period --sched-deadline ; skip=1
+setarch ; ; skip=1 input
+faketime ; -f ; skip=1
+gosu su-exec setuidgid envdir chpst ; -u -U -e -n ; skip=1
+setpriv ; --reuid --regid --groups --ambient-caps --inh-caps --bounding-set --securebits --pdeathsig
+prlimit ; -p -o --pid --output
+unshare ; -S -G -R -w --root --wd --setuid --setgid --map-user --map-group ; input
+nsenter ; -t -S -G --target --setuid --setgid ; input
+strace ; -o -e -p -s -u -P -E -I -O -S -a -b -X
+ltrace ; -o -e -p -s -u -a -n -F -D -l -x
+perf ; ; nested
+perf / stat, record, trace, bench ; -e -o -p -t -F -c -C -g -r -I -x
+caffeinate ; -t -w
+cpulimit ; -l -p -e --limit
+xvfb-run ; -n -s -e -f -p -w --server-args --server-num --error-file
+proxychains proxychains4 ; -f
+systemd-run ; -p -u -M -E -t --unit --property --uid --gid --setenv --slice --machine --description \
+    --on-calendar --on-active ; chdir=--working-directory
+systemd-nspawn ; -D -M -u --directory --machine --user --bind --bind-ro
+proot ; -r -R -S -b -q -k --rootfs --bind ; chdir=-w,--cwd,--pwd
+start-stop-daemon ; -p -u -g -n -r -d --pidfile --user --name --chdir --chuid ; texts=-x,-a,--exec,--startas none
+daemonize ; -a -c -e -o -p -l -u -E
+watch ; -n --interval ; text
+entr ; ; texts=-s
+script ; -E -I -O -B -T -m -o ; texts=-c,--command none
+screen ; -S -t -c -h -T -p -e -s -L -D -R -x
+tmux ; -L -S -f ; texts=-c nested
+tmux / new, new-session, neww, new-window, splitw, split-window, respawn-pane, respawnp, respawn-window, respawnw, \
+    send-keys, send, run-shell, run, if-shell, if, pipe-pane, pipep, popup, display-popup \
+    ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
+docker podman nerdctl kubectl oc ; -H -c -l -n -a -f --host --context --config --log-level --connection --url --root \
+    --runroot --namespace --address --kubeconfig --cluster --user ; nested
+docker podman nerdctl / container, compose ; $compose ; nested
+docker-compose podman-compose ; $compose ; nested
+docker podman nerdctl / exec, run, container exec, container run, compose exec, compose run ; $container ; skip=1
+docker-compose podman-compose / exec, run ; $container ; skip=1
+kubectl oc / exec, run, debug, rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
+    --labels --cluster --user --overrides --restart --target ; skip=1 dashes
+apptainer singularity lxc incus multipass machinectl ; ; nested
+apptainer singularity lxc incus multipass / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
+machinectl / shell ; -E --setenv ; skip=1
+uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise rtx asdf pyenv rbenv direnv dotenv \
+    op doppler infisical aws-vault chamber nix vagrant hermes-env heroku toolbox \
+    ; --directory --project -C --prefix --cwd --filter -F ; nested
+uv poetry pipenv hatch rye pdm dotenv op infisical toolbox / run ; $runner ; dashes
+bundle mise rtx asdf pyenv rbenv / exec, x ; $runner ; dashes
+doppler / run ; -p -c --project --config ; texts=--command dashes
+conda mamba micromamba / run ; -n -p --name --prefix --cwd
+direnv aws-vault chamber / exec ; ; skip=1 dashes
+npm pnpm yarn bun / exec, x, dlx ; -p --package -w --workspace ; texts=-c,--call
+npx ; -p --package -w --workspace ; texts=-c,--call
+nix-shell ; -p -E -I -A --packages --expr --attr ; texts=--run,--command none
+vagrant / ssh ; ; texts=-c,--command none
+heroku / run ; -a --app ; text
+hermes-env / exec ; --backend --image --cwd --timeout --env --user --task-id ; text
+ansible ; -i -m -u -e -l -f --inventory --module-name ; texts=-a,--args none
+salt ; -t ; skip=2 text
+pdsh clush pssh parallel-ssh dsh ; -w -x -g -h -H -l -t -p -o -e ; text
+sbatch bsub qsub ; -J -o -e -n -N -p -t --job-name --output --error ; texts=--wrap none
+scp sftp ; -F -i -J -l -o -P -c -b ; texts=-S none
+rsync ; -f -T --exclude --include --filter --files-from ; texts=-e,--rsh,--rsync-path none
+tar ; -C -f -T -X -b --directory --file \
+    ; texts=-I,-F,--use-compress-program,--to-command,--rsh-command,--info-script,--new-volume-script none
+zip ; -x -i -b -t ; texts=-TT,--unzip-command none
+man whatis ; -M -S -L -m -C ; texts=-P,--pager,-H,--html none
+mapfile readarray ; -d -n -O -s -u -c ; texts=-C none
+complete compgen ; -A -G -W -F -X -P -S -o ; texts=-C none
+split ; -l -b -n -a -C ; texts=--filter none
+sort ; -k -t -o -S -T --output --key ; texts=--compress-program none
+gdb ; -ex -x -p -iex --command
+"""
+"""Programs, their options that are followed by a value, and the fields of `_Row`. Subcommands stand behind `/`."""
+_OPTIONS = {
+    "$container": "-e -u -w -v -p -l -h -m -a -c --env --user --workdir --volume --name --network --mount --entrypoint"
+    " --env-file --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid"
+    " --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
+    "$compose": "-f -p --file --project-name --profile --env-file --project-directory",
+    "$runner": "-p -f --with --python --extra --group --env-file --env --package --project",
+}
+
+
+def _rows() -> Iterator[tuple[str, _Row]]:
+    for line in _TABLE.replace("\\\n", "").strip().splitlines():
+        names, valued, facts = (part.strip() for part in f"{line};".split(";")[:3])
+        programs, _, subcommands = names.partition("/")
+        given = dict(fact.split("=") for fact in facts.split() if "=" in fact)
+        row = _Row(
+            tuple(_OPTIONS.get(valued, valued).split()),
+            int(given.get("skip", 0)),
+            tuple(given["texts"].split(",")) if "texts" in given else (),
+            tuple(given["chdir"].split(",")) if "chdir" in given else (),
+            frozenset(fact for fact in facts.split() if "=" not in fact),
+        )
+        for program in programs.split():
+            for subcommand in subcommands.split(","):
+                yield f"{program} {subcommand.strip()}".rstrip(), row
+
+
+_ROWS = dict(_rows())
+_SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh rbash yash tcsh csh")
 _READS_FILES = frozenset({"cat", "grep", "head", "tail", "sort", "uniq"})
 _INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 COPYING = frozenset({"cp", "ln", "mv", "install"})
-_DOWNLOADERS = frozenset(
-    "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil aws gh ipfs".split()
+_DOWNLOADERS = paths.words(
+    "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
+    " aws gh ipfs"
 )
-_PRINTS_SETTINGS = frozenset(
+_PRINTS_SETTINGS = paths.words(
     "ssh-agent direnv conda mamba micromamba pyenv rbenv nodenv goenv fnm starship brew dircolors opam keychain zoxide"
-    " register-python-argcomplete minikube docker-machine mise rtx thefuck luarocks kubectl helm gh resize tset".split()
+    " register-python-argcomplete minikube docker-machine mise rtx thefuck luarocks kubectl helm gh resize tset"
 )
 """Programs whose output is made to be evaluated."""
-_PROGRAM_VARIABLES = frozenset(
-    "PROMPT_COMMAND PAGER GIT_PAGER MANPAGER LESSOPEN LESSCLOSE EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_SSH GIT_SSH_COMMAND"
-    " GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS BROWSER RSYNC_RSH CVS_RSH GIT_PROXY_COMMAND GIT_CONFIG_VALUE_0".split()
+_PROGRAM_VARIABLES = paths.words(
+    "PROMPT_COMMAND PAGER GIT_PAGER MANPAGER LESSOPEN LESSCLOSE EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR"
+    " GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS BROWSER RSYNC_RSH CVS_RSH"
+    " GIT_PROXY_COMMAND GIT_CONFIG_VALUE_0"
 )
 """Variables whose value other programs run as shell text."""
 _PROMPTS = frozenset({"PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"})
-_EVALUATORS = frozenset(
-    "printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait".split()
+_EVALUATORS = paths.words(
+    "printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait"
 )
 _EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
 """A subscript or an array with a substitution, which these builtins evaluate though it was quoted."""
@@ -214,49 +233,43 @@ def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs
 
 
 def _by_row(command: Command, name: str, row: _Row) -> Runs:
-    words = command.args
+    words: Sequence[Word] = command.args
     texts: list[str] = []
     directory = ""
     while True:
-        own, chdir = row.texts.split(), row.chdir.split()
-        valued = (*row.valued.split(), *own, *chdir)
+        valued = (*row.valued, *row.texts, *row.chdir)
         options = Options.of(words, valued, first_ends=True)
-        every = options if row.nested else Options.of(words, valued)
-        texts += [value for option, value in every.values if option in own]
-        directory = next((value for option, value in options.values if option in chdir), directory)
-        left = options.operands
-        if not row.nested or not left or f"{name} {left[0].text}" not in _ROWS:
+        every = options if "nested" in row.facts else Options.of(words, valued)
+        texts += [value for option, value in every.values if option in row.texts]
+        directory = next((value for option, value in options.values if option in row.chdir), directory)
+        left: Sequence[Word] = options.operands
+        if "nested" not in row.facts or not left or f"{name} {left[0].text}" not in _ROWS:
             break
         name = f"{name} {left[0].text}"
         row, words = _ROWS[name], left[1:]
     found = Runs(texts=tuple(texts))
-    if row.nested or row.none:
-        return found + (_input(command) if row.shell and not texts else _NOTHING)
     if name == "gdb" and "--args" not in command.texts and "-args" not in command.texts:
         return found
-    if name in ("command", "which") and options.has("vV"):
+    if name == "command" and options.has("vV"):
         return found
-    while left and _ASSIGNMENT.fullmatch(left[0].text):
-        left = left[1:]
-    if name == "bwrap":
-        left = (
-            tuple(
-                left[at] for at in range(len(left)) if left[at:][0].text[:1] != "/" or at > 40 or "--" in command.texts
-            )
-            or left
-        )
-    if row.dashes and any(word.text == "--" for word in words):
-        left = words[[word.text for word in words].index("--") + 1 :]
-    else:
-        left = left[row.skip :]
-        left = left[1:] if left and left[0].text == "--" else left
+    left = () if row.facts & {"nested", "none"} else _command_of(row, words, left)
     if name == "coproc" and [word.text for word in left[1:2]] == ["{"]:
         left = left[2:]
     if not left:
-        return found + (_input(command) if row.shell and not texts else _NOTHING)
-    if row.text or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
+        return found + (_input(command) if "input" in row.facts and not texts else _NOTHING)
+    if "text" in row.facts or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
         return found + _script(left, "a shell is given a text")
     return found + _inner(command, left, directory)
+
+
+def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Sequence[Word]:
+    """Return the command in the arguments of a program, of which some are left behind its options."""
+    while left and _ASSIGNMENT.fullmatch(left[0].text):
+        left = left[1:]
+    if "dashes" in row.facts and any(word.text == "--" for word in words):
+        return words[[word.text for word in words].index("--") + 1 :]
+    left = left[row.skip :]
+    return left[1:] if left and left[0].text == "--" else left
 
 
 # Shells, and texts for them.
@@ -304,8 +317,6 @@ def _sourced(command: Command) -> Runs:
         return _input(command)
     if operands and operands[0].fed_by and not _prints_settings(operands[0].fed_by):
         return _output(operands[0].fed_by)
-    if operands and operands[0].text == UNKNOWN and not operands[0].quoted:
-        return _NOTHING
     return _NOTHING
 
 
@@ -381,14 +392,14 @@ def _file(word: Word, command: Command) -> Runs:
 # Commands whose words are taken apart.
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
-_NARROWING = frozenset(
+_NARROWING = paths.words(
     "-name -iname -path -ipath -wholename -regex -iregex -mtime -mmin -atime -ctime -newer -size -empty -lname -inum"
-    " -samefile -amin -cmin -newermt -perm -user -group -links".split()
+    " -samefile -amin -cmin -newermt -perm -user -group -links"
 )
 _DOES = frozenset({"-delete", "-exec", "-execdir", "-print", "-print0"})
 _MOST_NAMES = 20
-_XARGS_VALUED = (
-    "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace".split()
+_XARGS_VALUED = paths.words(
+    "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace"
 )
 
 
@@ -483,14 +494,34 @@ def _each_given(command: Command) -> Runs:
     text = " ".join(word.text for word in words)
     names = [word.text for word in given][:_MOST_NAMES]
     if not words:
-        return Runs(texts=tuple(names))
+        lines = tuple(command.given.splitlines()) if command.given is not None else tuple(names)
+        return Runs(texts=lines[:_MOST_NAMES]) + _output(() if command.given is not None else command.fed_by)
     return Runs(texts=tuple(text.replace("{}", name) if "{}" in text else f"{text} {name}" for name in names))
+
+
+_BWRAP_PAIRS = paths.words(
+    "--bind --bind-try --ro-bind --ro-bind-try --dev-bind --dev-bind-try --symlink --setenv --file --bind-data"
+    " --ro-bind-data --chmod --overlay-src"
+)
+_BWRAP_ALONE = re.compile(r"--(?:unshare-\S*|share-net|die-with-parent|new-session|as-pid-1|clearenv|help|version)")
+
+
+def _sandboxed(command: Command) -> Runs:
+    """`bwrap --ro-bind / / program`: its options have one value, two or none."""
+    words, at, directory = command.args, 0, ""
+    while at < len(words) and words[at].text.startswith("--"):
+        text = words[at].text
+        if text == "--chdir" and at + 1 < len(words):
+            directory = words[at + 1].text
+        at += 1 if text == "--" or _BWRAP_ALONE.fullmatch(text) else 3 if text in _BWRAP_PAIRS else 2
+        if text == "--":
+            break
+    return _inner(command, words[at:], directory)
 
 
 def _env(command: Command) -> Runs:
     row = _ROWS["env"]
-    valued = (*row.valued.split(), *row.chdir.split())
-    options = Options.of(command.args, valued, first_ends=True)
+    options = Options.of(command.args, (*row.valued, *row.chdir), first_ends=True)
     if options.has("S", "split-string"):  # however its text is attached
         first = next(at for at, text in enumerate(command.texts) if re.match(r"-\w*S|--s", text))
         text = " ".join(command.texts[first:])
@@ -499,10 +530,10 @@ def _env(command: Command) -> Runs:
     left = options.operands[1:] if [word.text for word in options.operands[:1]] == ["-"] else options.operands
     while left and _ASSIGNMENT.fullmatch(left[0].text):
         left = left[1:]
-    return _inner(command, left, options.value(*row.chdir.split()))
+    return _inner(command, left, options.value(*row.chdir))
 
 
-_SSH_VALUED = "-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w".split()
+_SSH_VALUED = paths.words("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
 _SSH_COMMAND = re.compile(r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|RemoteCommand)[\s=]+(.*)", re.DOTALL)
 
 
@@ -513,18 +544,30 @@ def _over_ssh(command: Command) -> Runs:
     for option, value in (*options.values, *after.values):
         if option == "-o" and (match := _SSH_COMMAND.match(value)):
             found += Runs(texts=(match[1],))
-    if command.name != "ssh":
-        return found + _by_row(command, command.name, _ROWS[command.name])
+    if row := _ROWS.get(command.name):
+        return found + _by_row(command, command.name, row)
     words = after.operands
     return found + (_script(words, "a shell is given a text") if words else _input(command))
 
 
 _GIT_COMMANDS = re.compile(
-    r"(?i)(?:core\.(?:pager|editor|sshcommand|fsmonitor|askpass|gitproxy)|diff\.external|sequence\.editor|credential\..*helper|pager\..*"
-    r"|.*\.textconv|filter\..*\.(?:clean|smudge|process)|gpg\..*program|merge\..*\.driver|(?:diff|merge)tool\..*\.(?:cmd|path)"
-    r"|interactive\.difffilter|remote\..*\.(?:uploadpack|receivepack)|uploadpack\.packobjectshook|trailer\..*\.c(?:om)?m(?:an)?d|browser\..*\.cmd)"
+    r"""(?xi) core\.(?:pager|editor|sshcommand|fsmonitor|askpass|gitproxy) | diff\.external | sequence\.editor
+    | credential\..*helper | pager\..* | .*\.textconv | filter\..*\.(?:clean|smudge|process) | gpg\..*program
+    | merge\..*\.driver | (?:diff|merge)tool\..*\.(?:cmd|path) | interactive\.difffilter
+    | remote\..*\.(?:uploadpack|receivepack) | uploadpack\.packobjectshook | trailer\..*\.c(?:om)?m(?:an)?d
+    | browser\..*\.cmd"""
 )
-_GIT_TEXTS = "-x --exec --extcmd --upload-pack --receive-pack --tree-filter --index-filter --env-filter --msg-filter --commit-filter --parent-filter --tag-name-filter --sendmail-cmd --open-files-in-pager --setup".split()
+_GIT_TEXTS = paths.words(
+    """
+    -x --exec --extcmd --upload-pack --receive-pack --tree-filter --index-filter --env-filter --msg-filter --setup
+    --commit-filter --parent-filter --tag-name-filter --sendmail-cmd --open-files-in-pager
+    """
+)
+_GIT_RUNNING = paths.words(
+    """
+    rebase difftool filter-branch fetch pull push clone archive ls-remote grep send-email fetch-pack send-pack
+    """
+)
 
 
 def _git(command: Command) -> Runs:
@@ -543,21 +586,7 @@ def _git(command: Command) -> Runs:
         return found
     subcommand, texts = words[0].text, [word.text for word in words[1:]]
     own = Options.of(words[1:], _GIT_TEXTS)
-    if subcommand in (
-        "rebase",
-        "difftool",
-        "filter-branch",
-        "fetch",
-        "pull",
-        "push",
-        "clone",
-        "archive",
-        "ls-remote",
-        "grep",
-        "send-email",
-        "fetch-pack",
-        "send-pack",
-    ):
+    if subcommand in _GIT_RUNNING:
         found += Runs(texts=tuple(value for option, value in own.values if option in _GIT_TEXTS and value))
     if subcommand == "clone":
         config = Options.of(words[1:], ("-c", "--config", "-u", "-b", "-o"))
@@ -585,11 +614,12 @@ def _configured(key: str, value: str) -> Runs:
     return _NOTHING
 
 
+_MAKE_VALUED = paths.words("-f -C -I -j -l -o -W --file --makefile --eval --directory")
 _MAKE_SHELL = re.compile(r"\$[({]shell\s+(.*?)[)}]", re.DOTALL)
 
 
 def _make(command: Command) -> Runs:
-    options = Options.of(command.args, "-f -C -I -j -l -o -W --file --makefile --eval --directory".split())
+    options = Options.of(command.args, _MAKE_VALUED)
     texts = [found[1] for text in command.texts for found in _MAKE_SHELL.finditer(text)]
     texts += [text.removeprefix("SHELL=") for text in command.texts if text.startswith("SHELL=")]
     if options.value("-f", "--file", "--makefile") in (*_INPUT, "/dev/fd/63"):
@@ -614,16 +644,14 @@ def _trap(command: Command) -> Runs:
     words = command.args[1:] if command.texts[:1] == ("--",) else command.args
     if len(words) < 2 or words[0].text in ("-", "-l", "-p"):
         return _NOTHING
+    if words[0].text == UNKNOWN:
+        return Runs(reasons=(f"{UNSEEN}: trap is given a text that is made while it runs",))
     return _script(words[:1], "trap is given a text")
 
 
 def _alias(command: Command) -> Runs:
     values = [text.partition("=")[2] for text in command.texts]
     return Runs(texts=tuple(value for value in values if value))
-
-
-def _read_later(command: Command) -> Runs:
-    return _input(command) if command.name in ("at", "batch") else _NOTHING
 
 
 def _crontab(command: Command) -> Runs:
@@ -634,7 +662,7 @@ def _crontab(command: Command) -> Runs:
 
 
 def _screen(command: Command) -> Runs:
-    options = Options.of(command.args, _ROWS["screen"].valued.split(), first_ends=True)
+    options = Options.of(command.args, _ROWS["screen"].valued, first_ends=True)
     if options.has("X"):
         return Runs(texts=(" ".join(word.text for word in options.operands[1:]),))
     return _by_row(command, "screen", _ROWS["screen"])
@@ -675,8 +703,9 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "eval": _evaluated,
     "trap": _trap,
     "alias": _alias,
-    "at": _read_later,
-    "batch": _read_later,
+    "at": _input,
+    "batch": _input,
+    "bwrap": _sandboxed,
     "crontab": _crontab,
     "git": _git,
     **dict.fromkeys(("make", "gmake"), _make),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from environments.approvals.command import UNKNOWN, Command, Word
@@ -69,15 +69,14 @@ def split_into_words(pieces: Sequence[Piece], separators: str = " \t\n") -> list
     for number, piece in enumerate(pieces):
         fed_by += piece.fed_by
         if not piece.expanded or piece.quoted:
-            if number == 0 and piece.quoted and piece.text.startswith("~"):
+            if number == 0 and piece.quoted and not piece.expanded and piece.text.startswith("~"):
                 text.append("./")  # which keeps it from being the home
             text.append(piece.text)
             exists |= bool(piece.text) or not piece.expanded or piece.quoted
             glob |= piece.glob or (not piece.quoted and not _GLOB.isdisjoint(piece.text))
         else:
-            for at, field in enumerate(
-                re.split(f"[{re.escape(separators)}]+", piece.text) if separators else [piece.text]
-            ):
+            fields = re.split(f"[{re.escape(separators)}]+", piece.text) if separators else [piece.text]
+            for at, field in enumerate(fields):
                 if at:
                     end()
                 text.append(field)
@@ -149,9 +148,8 @@ def _braces(pieces: list[Piece], at: int, *, closing: bool, depth: int = 0) -> t
             current, added = [[]], [[]]
             commas += 1
         current = [[*left, *right] for left in current for right in added]
-        if len(current) + len(done) > _MAX_ALTERNATIVES or sum(map(len, current)) > 10 * _MAX_ALTERNATIVES + len(
-            pieces
-        ):
+        most = 10 * _MAX_ALTERNATIVES + len(pieces)
+        if len(current) + len(done) > _MAX_ALTERNATIVES or sum(map(len, current)) > most:
             raise TooMuchError("it unfolds to too much to be judged")
         at += 1
     return (current, at) if not closing else ([], -1)
@@ -159,7 +157,6 @@ def _braces(pieces: list[Piece], at: int, *, closing: bool, depth: int = 0) -> t
 
 # The text that a command prints.
 
-_PASS_ON = frozenset({"cat", "tee", "sponge", "pv"})
 _PRINTS = {
     "mktemp": "/tmp/tmp.made\n",  # noqa: S108 - a name of the kind that it makes
     "whoami": "user\n",
@@ -178,29 +175,33 @@ _PRINTS = {
 
 
 def printed(command: Command) -> str | None:
-    """Return the text that a command prints, where its words tell it; else None."""
-    name, texts = command.name, command.texts
-    if any(redirect.writes and redirect.target.text != "&2" for redirect in command.redirects):
-        return ""
-    if name in _PASS_ON:
-        reads_files = name != "tee" and any(not text.startswith("-") for text in texts if text != "-")
-        return None if reads_files else command.given
-    if name in ("which", "command", "type", "whence"):
-        return texts[-1] + "\n" if texts and texts[0].startswith("-") | (name == "which") else None
-    if name == "echo":
-        return _echoed(texts)
-    if name == "printf":
-        return _formatted(texts)
-    if name == "pwd":
-        return (command.directory or ".") + "\n"
-    if name in ("basename", "dirname") and len(texts) == 1 and command.args[0].literal:
-        return (
-            posixpath.basename(texts[0].rstrip("/")) if name == "basename" else posixpath.dirname(texts[0]) or "."
-        ) + "\n"
-    return _PRINTS.get(command.line, _PRINTS.get(name))
+    """Return the text that a command prints, wherever it goes, where its words tell it; else None."""
+    if special := _PRINTING.get(command.name):
+        return special(command)
+    return _PRINTS.get(command.line, _PRINTS.get(command.name))
 
 
-def _echoed(texts: tuple[str, ...]) -> str | None:
+def _passed_on(command: Command) -> str | None:
+    reads_files = command.name != "tee" and any(not text.startswith("-") for text in command.texts if text != "-")
+    return None if reads_files else command.given
+
+
+def _located(command: Command) -> str | None:
+    texts = command.texts
+    return texts[-1] + "\n" if texts and texts[0].startswith("-") | (command.name == "which") else None
+
+
+def _named(command: Command) -> str | None:
+    if len(command.args) != 1 or not command.args[0].literal:
+        return None
+    text = command.texts[0]
+    if command.name == "basename":
+        return posixpath.basename(text.rstrip("/")) + "\n"
+    return (posixpath.dirname(text) or ".") + "\n"
+
+
+def _echoed(command: Command) -> str | None:
+    texts = command.texts
     options = ""
     while texts and re.fullmatch(r"-[neE]+", texts[0]):
         options, texts = options + texts[0], texts[1:]
@@ -211,7 +212,8 @@ def _echoed(texts: tuple[str, ...]) -> str | None:
     return text if "n" in options else text + "\n"
 
 
-def _formatted(texts: tuple[str, ...]) -> str | None:
+def _formatted(command: Command) -> str | None:
+    texts = command.texts
     if texts[:1] == ("-v",):
         texts = texts[2:]
     if texts[:1] == ("--",):
@@ -233,3 +235,13 @@ def _directed(directive: str, values: Iterator[str]) -> str:
         return "%"
     value = next(values, "")
     return ansi_c(value) if directive[-1] == "b" else value[: 1 if directive[-1] == "c" else None]
+
+
+_PRINTING: Mapping[str, Callable[[Command], str | None]] = {
+    **dict.fromkeys(("cat", "tee", "sponge", "pv"), _passed_on),
+    **dict.fromkeys(("which", "command", "type", "whence"), _located),
+    **dict.fromkeys(("basename", "dirname"), _named),
+    "echo": _echoed,
+    "printf": _formatted,
+    "pwd": lambda command: (command.directory or ".") + "\n",
+}
