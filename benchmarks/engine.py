@@ -1,4 +1,4 @@
-"""What is measured on every engine, this machine among them: commands, tool calls, scripts and files, and their tools."""
+"""What is measured on every engine, this machine among them: commands, scripts, their tool calls, tools and files."""
 
 from __future__ import annotations
 
