@@ -1,4 +1,4 @@
-"""What is measured on every engine, this machine among them: commands, tool calls, scripts and files."""
+"""What is measured on every engine, this machine among them: commands, scripts, their tool calls, tools and files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks import file_tools
 from benchmarks.measure import CannotDoError, Timer, clocked, in_turn, seldom, timed
 from benchmarks.peers.peer import Peer, timers_of
 from benchmarks.peers.scripts import CALLING, LASTING, PRINTING
@@ -17,7 +18,6 @@ from benchmarks.tool_calls import stream_times, tool_call_times
 from code_execution import PythonSession, execute_code
 from code_execution.limits import TransportName
 from environments import BaseEnvironment
-from hermes_tools.search.search_files import search_files
 
 FILE_SIZE = 100_000_000
 CALLS, FILE_CALLS = 100, 20
@@ -27,15 +27,6 @@ SELDOM = 25
 _MESSAGE = b'{"tool":"noop"}\n'
 TARGET_FILE = "/var/tmp/hermes-benchmark"
 """Where a large file is copied to, and from."""
-_TREE = "/var/tmp/hermes-benchmark-tree"
-"""Where files are searched."""
-_MAKE_TREE = f"""
-mkdir -p {_TREE} && cd {_TREE} && for folder in 1 2 3 4 5 6 7 8 9 10; do
-    mkdir -p $folder && for file in 1 2 3 4 5; do printf 'import os\\nx\\nneedle\\n' >$folder/$file.py; done
-done"""
-_SEARCH = f"""
-cd {_TREE}; if command -v rg >/dev/null; then rg --sort path -n needle .; else grep -rn needle .; fi </dev/null | wc -l
-""".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +88,7 @@ def rows_of(engine: Engine) -> Iterator[Row]:
     yield from _scripts(engine)
     yield from _scripts_with_call(engine)
     yield from _lasting_pythons(engine)
-    yield from _searches(engine)
+    yield from file_tools.rows_of(engine.name, engine.env, engine.bash)
     if engine.copying:
         yield from _files(engine, engine.copying)
 
@@ -188,28 +179,6 @@ def _run_in(session: PythonSession) -> None:
     result = session.execute(LASTING)
     if result.status != "success":
         raise CannotDoError(f"the script ended with {result.status}: {result.output}")
-
-
-def _searches(engine: Engine) -> Iterator[Row]:
-    env = engine.env
-
-    def search() -> None:
-        result = search_files(env, "needle", path=_TREE)
-        if result.get("total_count") != 50:
-            raise CannotDoError(f"the search of 50 files found {result}")
-
-    env.execute_oneshot(_MAKE_TREE)
-    timers = {
-        RAW: clocked(lambda: engine.bash.round_trip(f"({_SEARCH})\n".encode())),
-        OURS: clocked(search),
-        f"{OURS}: by name": clocked(lambda: search_files(env, "*.py", target="files", path=_TREE)),
-    }
-    measured = in_turn(timers, seconds=3, least_rounds=SELDOM, missing=engine.missing)
-    raw_is = "one bash there that runs `rg` or `grep`, with `wc`"
-    yield Row.of(f"search_files of 50 files, {engine.name}", measured, goal=3, raw_is=raw_is)
-    ours = f"{OURS}: by name"
-    yield Row.of(f"search_files by name, {engine.name}", measured, ours=ours, goal=3, raw_is=raw_is, alone=True)
-    env.execute_oneshot(f"rm -rf {_TREE}")
 
 
 def _client_timers(engine: Engine, words: Sequence[str], every: int = 1) -> dict[str, Timer]:
