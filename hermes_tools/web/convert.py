@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from environments.secrets import SAFE_NAMES
+from environments.secrets import safe_variables
 from hermes_tools.web.deadline import Deadline
 from hermes_tools.web.fetch import Fetched
 from hermes_tools.web.text import charsets
@@ -83,14 +83,13 @@ def _holding(order: Order) -> Iterator[BinaryIO]:
 
 
 def _run(ordered: BinaryIO, said: BinaryIO, body: int, deadline: Deadline) -> int:
-    variables = {name: os.environ[name] for name in SAFE_NAMES if name in os.environ}
     with subprocess.Popen(
         [sys.executable, "-P", str(_PROGRAM)],
         stdin=ordered,
         stdout=said,
         stderr=subprocess.DEVNULL,
         pass_fds=[body],
-        env=variables,
+        env=safe_variables(),
         start_new_session=True,  # a control-C is for us to act upon
     ) as process:
         try:
