@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from environments.approvals.command import Command
+from environments.approvals.command import UNSEEN, Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
-from environments.approvals.exfiltration import leak
+from environments.approvals.exfiltration import leak, takes
 from environments.approvals.reading.reading import read
+from environments.log import logger
+
+log = logger(__name__)
 
 
 def destructive(command: str, cwd: str | None = None) -> str | None:
@@ -33,10 +36,20 @@ def destructive(command: str, cwd: str | None = None) -> str | None:
 
 def findings(command: str, cwd: str | None = None) -> Iterator[str]:
     """Return all that `destructive` has to say, the surest first. Arguments are the same."""
-    reading = read(command, cwd or "")
+    try:
+        yield from _found(command, cwd or "")
+    except Exception as error:  # a fault of a table must not let a command pass
+        log.exception("judging a command failed, so that it is asked about")
+        yield f"{UNSEEN}: judging it failed ({type(error).__name__})"
+
+
+def _found(command: str, cwd: str) -> Iterator[str]:
+    reading = read(command, cwd)
+    taken: set[str] = set()
     for one in reading.commands:
-        if reason := judged(one):
+        if reason := deed(one) or leak(one, taken):
             yield reason
+        taken.update(takes(one))
     yield from reading.findings
     if reading.unread:
         yield reading.unread
