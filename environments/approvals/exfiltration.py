@@ -46,20 +46,12 @@ _TELLING = Table(
 = the output of {}
 gpg ; --export-secret-keys --export-secret-subkeys
 kubectl oc k: get secret|secrets|secret/*|secrets/*
-aws: secretsmanager|ssm get-*
+aws: secretsmanager|ssm|sts get-*|assume-role
 aws: configure get|export-credentials
-aws: sts get-session-token|assume-role
-vault bao: read|kv|login
+vault bao pass gopass lpass op bw secret-tool keyring: read|kv|login|show|item|get|lookup
 security: find-*-password|dump-keychain|export
-pass gopass lpass: show
-op: read|item
-bw: get
-secret-tool: lookup
-keyring: get
-git: credential fill
-gh glab: auth token
-gcloud: ... print-*-token
-az: account get-access-token
+git gh glab: credential|auth fill|token
+gcloud az: ... print-*-token|get-access-token
 heroku: config
 pg_dump pg_dumpall mysqldump mariadb-dump mongodump
 curl wget ; ; ; ~.*169\.254\.169\.254.*
@@ -79,36 +71,15 @@ _SENDERS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("gh", "glab"), ("-b --body -F --body-file", "")),
     "az": ("-f --file -s --source", ""),
     **dict.fromkeys(("mail", "mailx", "sendmail", "mutt", "msmtp", "swaks"), ("-a --attach --body", "-s")),
-    **dict.fromkeys(
-        (
-            "ftp",
-            "tftp",
-            "lftp",
-            "smbclient",
-            "whois",
-            "finger",
-            "termbin",
-            "ncftpput",
-            "croc",
-            "wormhole",
-            "ipfs",
-            "pastebinit",
-            "ix",
-        ),
-        ("", ""),
-    ),
+    **dict.fromkeys(("ftp", "tftp", "lftp", "smbclient", "whois", "finger", "termbin", "ncftpput"), ("", "")),
+    **dict.fromkeys(("croc", "wormhole", "ipfs", "pastebinit", "ix"), ("", "")),
     **dict.fromkeys(("dig", "nslookup", "host", "drill", "ping", "ping6", "delv"), ("", "")),
     "openssl": ("", "-in -key -cert -CAfile -out -inkey -passin -pass"),
 }
 """Programs that send data elsewhere: their options whose values are sent, and others that are followed by a value."""
 _COPYING = words("scp rsync sftp rclone aws gsutil s3cmd s5cmd mc azcopy gcloud")
 """Senders of operands of which one names the other machine."""
-_SUBCOMMANDS = {
-    "openssl": ("s_client",),
-    "gh": ("gist", "release", "issue", "pr"),
-    "glab": ("snippet",),
-    "ipfs": ("add",),
-}
+_SUBCOMMANDS = {"openssl": "s_client", "gh": "gist release issue pr", "glab": "snippet issue mr", "ipfs": "add"}
 _SHELLS = words("sh bash zsh dash ksh ash fish")
 _LISTING = words("env printenv set export declare compgen history")
 _PACKING = words(
@@ -161,7 +132,7 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
     options = Options.of(command.args, (*sends, *valued))
     operands = options.operands
     subcommands = _SUBCOMMANDS.get(command.name)
-    if subcommands and (not operands or operands[0].text not in subcommands):
+    if subcommands and (not operands or operands[0].text not in subcommands.split()):
         return
     if command.name in ("sftp", "ftp", "lftp", "smbclient"):
         printed = (command.given or "", *(one.prints or "" for one in command.fed_by))
@@ -175,11 +146,8 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
     for option, word in (*by_option, *(("", word) for word in operands if command.name not in ("curl", "wget"))):
         plain = _MARK.sub("", word.text, count=1).partition(";")[0]
         names_file = plain != word.text or command.name not in _MARKING or option in ("-T", "--upload-file")
-        if (
-            names_file
-            and not (command.name in _COPYING and remote(word))
-            and (found := plain if plain in taken else secret(Word(plain), command))
-        ):
+        found = plain if plain in taken else secret(Word(plain), command)
+        if found and names_file and not (command.name in _COPYING and remote(word)):
             yield found
     for word in (*command.args, *(one.target for one in command.redirects)):
         yield from _read_by(word.fed_by)
