@@ -12,7 +12,8 @@ from environments.approvals.command import UNSEEN, Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
 from environments.approvals.exfiltration import leak, takes
-from environments.approvals.reading.reading import read
+from environments.approvals.reader import read
+from environments.errors import MissingExtraError
 from environments.log import logger
 
 log = logger(__name__)
@@ -30,6 +31,9 @@ def destructive(command: str, cwd: str | None = None) -> str | None:
         The reason, for people and models; None where nothing is known to be destructive. What could be anything, such
         as a download that a shell reads, and what is too long or nested too deep, has a reason too. The time it takes
         is bounded, whatever the text holds.
+
+    Raises:
+        MissingExtraError: The extra `approvals` is not installed.
     """
     return next(findings(command, cwd), None)
 
@@ -38,6 +42,8 @@ def findings(command: str, cwd: str | None = None) -> Iterator[str]:
     """Return all that `destructive` has to say, the surest first. Arguments are the same."""
     try:
         yield from _found(command, cwd or "")
+    except MissingExtraError:
+        raise
     except Exception as error:  # a fault of a table must not let a command pass
         log.exception("judging a command failed, so that it is asked about")
         yield f"{UNSEEN}: judging it failed ({type(error).__name__})"

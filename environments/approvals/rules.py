@@ -9,7 +9,7 @@ from environments.approvals.command import Command
 from environments.approvals.decision import Allow, Ask, CommandRequest, Decision, Deny, ScriptRequest, ToolCallRequest
 from environments.approvals.patterns import AllowedCommand, CommandPattern
 from environments.approvals.policy import judged
-from environments.approvals.reading.reading import read
+from environments.approvals.reader import read
 from environments.approvals.settings import ApprovalSettings, Verdict
 
 _SHOWN = 200

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from environments.base import BaseEnvironment
-from hermes_tools.files.long_lines import cut_line
+from hermes_tools.files.lines import cut_line
 from hermes_tools.interruption import raise_if_interrupted
 from hermes_tools.search.engines import OutputMode, content_command
 from hermes_tools.search.name_pattern import NamePattern

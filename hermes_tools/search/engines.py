@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Literal
 
-from hermes_tools.files.long_lines import MAX_LINE_BYTES
+from hermes_tools.files.lines import MAX_LINE_BYTES
 from hermes_tools.files.target_paths import shell_word
 
 Engine = Literal["ripgrep", "grep"]

@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 from environments.base import BaseEnvironment
 from environments.result import CommandResult
-from hermes_tools.files.long_lines import MAX_LINE_BYTES, quoted
-from hermes_tools.files.numbers import LONGEST
+from hermes_tools.files.lines import LONGEST, MAX_LINE_BYTES, quoted
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error
 from hermes_tools.interruption import raise_if_interrupted
 from hermes_tools.search.engines import NEEDS_RIPGREP, Engine

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.approvals.reading.reading import read
+from environments.approvals.reader import read
 
 # In "zap", which notes that it was run, and in what stands around it.
 SIGNS = [
