@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
 
 from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.deeds import chain
 from environments.approvals.options import Options
-from environments.approvals.paths import remote, secret, words
+from environments.approvals.paths import holds_secret, remote, secret, words
 from environments.approvals.table import Table
 
 _TABLE = Table(
@@ -88,6 +89,9 @@ _PACKING = words(
     ls jq yq openssl zstd xz bzip2 rev fold uuencode
     """
 )
+_SIGNED_IN = _COPYING | {"ssh", "gh", "glab", "az"}
+"""Senders that are given a password or a key every day: to the machine or the service that it is for."""
+_SIGNS_IN = re.compile(r"(?:--header=)?[\w-]*(?:auth|token|key|secret)[\w-]*:", re.IGNORECASE)
 _PUTS = re.compile(r"\bm?put\s+(?:-\S+\s+)*(\S+)")
 _MARK = re.compile(r"(?:[\w.-]+=|[\w.-]+)?[@<]|file:|FILE:|OPEN:|GOPEN:")
 _MARKING = words("curl http https xh xhs")
@@ -149,9 +153,10 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
         found = plain if plain in taken else secret(Word(plain), command)
         if found and names_file and not (command.name in _COPYING and remote(word)):
             yield found
-    for word in (*command.args, *(one.target for one in command.redirects)):
-        yield from _read_by(word.fed_by)
-    yield from _read_by(command.fed_by)
+    for before, word in pairwise((Word(""), *command.args, *(one.target for one in command.redirects))):
+        signs_in = command.name in _SIGNED_IN or before.text in ("-u", "--user") or _SIGNS_IN.match(word.text)
+        yield from (one for one in _read_by(word.fed_by) if not (signs_in and one.startswith("$")))
+    yield from (one for one in _read_by(command.fed_by) if not (command.name in _SIGNED_IN and one.startswith("$")))
     yield from (one for item in command.redirects if "<" in item.operator and (one := secret(item.target, command)))
 
 
@@ -160,6 +165,9 @@ def _read_by(commands: tuple[Command, ...]) -> Iterator[str]:
     for command in chain(commands):
         if command.name in _LISTING and not [text for text in command.texts if not text.startswith("-")]:
             yield f"the output of {command.name}"
+        named = [command, *(fed for word in command.args for fed in word.fed_by)]
+        variables = [one.texts[0] for one in named if one.name == "printenv" and one.texts]
+        yield from (f"${name}" for name in variables if holds_secret(name))
         if told := _TELLING.reason(command):
             yield told
         if command.name in _PACKING:

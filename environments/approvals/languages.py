@@ -144,10 +144,8 @@ _MAX_PROGRAM = 50_000
 _MAX_REFERENCES = 3
 _MADE = f"{UNSEEN}: a program runs what it makes"
 _DOWNLOADERS = words(
-    """
-    curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil
-    aws gh ipfs
-    """
+    "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
+    " aws gh ipfs"
 )
 _READ_FILES = words("cat grep head tail sort uniq")
 _Token = tuple[str, str]
@@ -160,7 +158,7 @@ def runs(command: Command) -> Runs:
         return _sed(command)
     found = _lines(_LINES[name], command) if name in _LINES else Runs()
     if name in _LANGUAGES:
-        return _joined(found, _interpreted(command))
+        return found + _interpreted(command)
     if name in _AWKS:
         options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
         file = options.value("-f", "--file")
@@ -171,8 +169,8 @@ def runs(command: Command) -> Runs:
         pairs = (text.partition("=") for text in texts)
         values = "".join(f"{name} = {value!r};\n" for name, sign, value in pairs if sign and name.isidentifier())
         code = "" if file or not options.operands else options.operands[0].text
-        found = _joined(found, _file(command, file)) if file else found
-        return _joined(found, _judged(values + code, command)) if code else found
+        found = found + _file(command, file) if file else found
+        return found + _judged(values + code, command) if code else found
     if name in _EDITORS or name.endswith(("tex", "latex")):
         code = "\n".join(command.texts)
     elif name in ("redis-cli", "valkey-cli") and command.texts:
@@ -180,7 +178,7 @@ def runs(command: Command) -> Runs:
     else:
         lines = [text.strip().partition(" ") for text in command.texts if name in ("gdb", "lldb")]
         code = "\n".join(line for first, _, line in lines if first in ("py", "python", "script", "call", "print", "p"))
-    return _joined(found, _judged(code, command)) if code else found
+    return found + _judged(code, command) if code else found
 
 
 def _lines(pattern: re.Pattern[str], command: Command) -> Runs:
@@ -258,10 +256,6 @@ def _guessed(code: str, command: Command) -> Runs:
     return Runs(tuple(Command(one, directory=command.directory, start=command.start, carried=True) for one in made))
 
 
-def _joined(one: Runs, other: Runs) -> Runs:
-    return Runs(one.commands + other.commands, one.texts + other.texts, one.reasons + other.reasons)
-
-
 def _printed(feeding: Sequence[Command]) -> str | None:
     texts = [one.prints for one in feeding]
     return None if None in texts else "".join(text or "" for text in texts)
@@ -276,15 +270,25 @@ def _read(command: Command, feeding: Sequence[Command], given: str | None) -> Ru
 
 def unseen(feeding: Sequence[Command], what: str) -> str:
     """Return the reason against running the output of commands; nothing if it is that of files."""
-    left, steps = list(feeding), 0
+    if is_downloaded(feeding):
+        return RUNS_DOWNLOAD
+    return "" if is_of_files(feeding) else f"{UNSEEN}: {what} is made while it runs"
+
+
+def is_of_files(commands: Sequence[Command]) -> bool:
+    """Return True if all that commands print is known, or stands in files."""
+    return all(one.name in _READ_FILES and not one.fed_by for one in commands if one.prints is None)
+
+
+def is_downloaded(commands: Sequence[Command]) -> bool:
+    """Return True if a command that loads something from elsewhere stands in the beginning of a row of commands."""
+    left, steps = list(commands), 0
     while left and steps < 100:
         one, steps = left.pop(), steps + 1
         if one.prints is None and one.name in _DOWNLOADERS:
-            return RUNS_DOWNLOAD
+            return True
         left += [*one.fed_by, *(fed for word in one.words for fed in word.fed_by)]
-    if all(one.prints is not None or (one.name in _READ_FILES and not one.fed_by) for one in feeding):
-        return ""
-    return f"{UNSEEN}: {what} is made while it runs"
+    return False
 
 
 # Programs of calls.
@@ -302,7 +306,7 @@ def _judged(code: str, command: Command) -> Runs:
     made = _Program(command, code, tokens, values)
     made.read()
     found = Runs(tuple(made.commands), tuple(made.texts), tuple(dict.fromkeys(made.reasons)))
-    return _joined(found, _guessed(code, command)) if command.name in _GUESSED else found
+    return found + _guessed(code, command) if command.name in _GUESSED else found
 
 
 _PLAINLY: Mapping[re.Pattern[str], str] = {
