@@ -5,15 +5,15 @@ It is no wall. A program may do anything that its command's text does not say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from environments.approvals.command import UNSEEN, Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
 from environments.approvals.exfiltration import leak, takes
+from environments.approvals.plain_text import require_parser
 from environments.approvals.reader import read
-from environments.errors import MissingExtraError
 from environments.log import logger
 
 log = logger(__name__)
@@ -35,6 +35,7 @@ def destructive(command: str, cwd: str | None = None) -> str | None:
     Raises:
         MissingExtraError: The extra `approvals` is not installed.
     """
+    require_parser("judging commands")
     return next(findings(command, cwd), None)
 
 
@@ -42,8 +43,6 @@ def findings(command: str, cwd: str | None = None) -> Iterator[str]:
     """Return all that `destructive` has to say, the surest first. Arguments are the same."""
     try:
         yield from _found(command, cwd or "")
-    except MissingExtraError:
-        raise
     except Exception as error:  # a fault of a table must not let a command pass
         log.exception("judging a command failed, so that it is asked about")
         yield f"{UNSEEN}: judging it failed ({type(error).__name__})"
@@ -53,7 +52,7 @@ def _found(command: str, cwd: str) -> Iterator[str]:
     reading = read(command, cwd)
     taken: set[str] = set()
     for one in reading.commands:
-        if reason := deed(one) or leak(one, taken):
+        if reason := judged(one, taken):
             yield reason
         taken.update(takes(one))
     yield from reading.findings
@@ -61,9 +60,14 @@ def _found(command: str, cwd: str) -> Iterator[str]:
         yield reading.unread
 
 
-def judged(command: Command) -> str | None:
-    """Say what is destructive about one command, apart from those that it runs in its turn."""
-    return deed(command) or leak(command)
+def judged(command: Command, taken: Collection[str] = ()) -> str | None:
+    """Return what is destructive about one command, apart from those that it runs in its turn; None if nothing is.
+
+    Args:
+        command: The command.
+        taken: Files that commands before it have put secrets into.
+    """
+    return deed(command) or leak(command, taken)
 
 
 def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[CommandRequest], Answer]:
@@ -74,7 +78,9 @@ def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[
 
     Raises:
         ValueError: The decision is another.
+        MissingExtraError: The extra `approvals` is not installed.
     """
+    require_parser("the policy for destructive commands")
     if decision not in ("ask", "deny"):
         raise ValueError(f"decision is {decision!r}; allowed: 'ask', 'deny'")
 

@@ -116,7 +116,7 @@ def read(text: str, start: str = "") -> Reading:
         start: The absolute directory where it begins; empty if not known.
 
     Raises:
-        MissingExtraError: The extra `approvals` is not installed, and the text is more than plain words.
+        MissingExtraError: The extra `approvals` is not installed; `read_plain_text` needs none.
     """
     if len(text) > MAX_CHARACTERS:
         return Reading(unread=f"it is too long to be judged: {len(text):,} characters of at most {MAX_CHARACTERS:,}")

@@ -709,3 +709,8 @@ def _evaluates(command: Command, name: str) -> Runs:
     else:
         found = [text for text in texts if _EVALUATED.search(text)]
     return Runs(texts=tuple(": " + evaluated(text) for text in found))
+
+
+def is_runner(name: str) -> bool:
+    """Return True if a program of a name runs others, by its words or its input."""
+    return name in _NAMES
