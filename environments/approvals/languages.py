@@ -25,11 +25,11 @@ _LANGUAGES: Mapping[str, tuple[str, str]] = {
         ("node nodejs bun deno tsx ts-node zx mongosh mongo", "-e -pe --eval -p --print", "-r --require"),
         ("php", "-r -B -E -R", "-d -f"),
         ("lua luajit texlua", "-e", "-l"),
-        ("Rscript R osascript groovy scala elixir racket ghc ocaml raku kotlin swift hy bb clj", "-e --eval", ""),
+        ("Rscript R osascript groovy scala elixir racket ghc ocaml raku kotlin swift bb clj", "-e --eval", ""),
         ("julia", "-e -E --eval --print", ""),
         ("emacs emacsclient octave sbcl erl nim clisp", "--eval -eval --execute -e -x", ""),
         ("matlab maxima gnuplot scilab", "-r -e --batch-string -batch", ""),
-        ("guile xonsh nu elvish rc posh pwsh expect", "-c -Command", ""),
+        ("guile xonsh nu elvish rc posh pwsh expect hy csi clojure", "-c -e -Command", ""),
         ("tclsh wish jshell irb ghci jjs go crystal dart", "", ""),
     )
     for program in programs.split()
@@ -53,7 +53,7 @@ _LINES = {
         "mysql mariadb": r"^\s*(?:system|\\!)\s+(.+)|^--pager=(.+)",
         "psql": r"\\!\s*(.+)|\\(?:o|g|w)\s*\|(.+)|\b(?i:program)\s+'((?:[^']|'')+)'|^\s*\\.*`(.+)`",
         "gdb lldb": r"^\s*(?:platform\s+)?(?:shell|!|make)\s*(.+)|^\s*pipe\s.*?\|\s*(.+)",
-        "less more ftp sftp lftp gnuplot telnet dc r2 radare2 rizin vifm ipython ipython3 python maxima": (
+        "less more ftp sftp lftp gnuplot telnet dc r2 radare2 rizin vifm ipython ipython3 python maxima ghci": (
             r"^[\s+:\[]*!+\s*([^\]]+)"
         ),
         "sqlplus ranger weechat irssi": r"^\s*!\s*(.+)|^\s*/?(?:host|shell|exec)\s+(.+)",
@@ -125,7 +125,7 @@ _WALKS = re.compile(
 )
 _REMOVING = re.compile(
     r"unlink|rm_?rf|\brm\b|rimraf|rmdir|rmtree|\bdelete(?:Dir|Recursively)?!?\s*\(|\bremove\w*!?\s*\("
-    r"|RemoveAll|remove(?:Item|Directory|Path)"
+    r"|del_dir|RemoveAll|remove(?:Item|Directory|Path)"
 )
 _PRINTS = re.compile(r"print\w*|puts|putStr\w*|echo|say|log|write\w*|message|display", re.IGNORECASE)
 _PROGRAM = re.compile(r"(?:/[\w.-]+)*/?[A-Za-z][\w.+-]*")
@@ -230,7 +230,7 @@ def _given(code: str, command: Command) -> Runs:
         feeding = tuple(fed for word in command.args for fed in word.fed_by)
         reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
         return Runs(reasons=(reason,) if reason else ())
-    if command.name in ("emacs", "emacsclient", "sbcl", "guile", "racket"):
+    if command.name in ("emacs", "emacsclient", "sbcl", "guile", "racket", "clojure"):
         code = re.sub(r"(?<=[a-z])-(?=[a-z])", "_", code)
     return _judged(code, command)
 
