@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
 from environments.approvals.options import Options
+from environments.approvals.paths import holds_secret
 from environments.approvals.paths import words as names
 from environments.approvals.runners import COPYING, evaluated, joined, listed, runs
 from environments.approvals.words import (
@@ -1089,7 +1090,8 @@ class _Reader:
         if items is None:
             if index in ("@", "*") and name == "@":
                 return []
-            return [Piece("" if name == "@" else _KNOWN.get(name, UNKNOWN), quoted, expanded=True)]
+            told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
+            return [Piece("" if name == "@" else _KNOWN.get(name, UNKNOWN), quoted, expanded=True, fed_by=told)]
         if index in ("@", "*"):
             last = len(items) - 1
             ends = index == "@" or not quoted
