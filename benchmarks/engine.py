@@ -1,4 +1,4 @@
-"""What is measured on every engine, this machine among them: commands, tool calls, scripts and files."""
+"""What is measured on every engine, this machine among them: commands, scripts, their tool calls, tools and files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks import file_tools
 from benchmarks.measure import CannotDoError, Timer, clocked, in_turn, seldom, timed
 from benchmarks.peers.peer import Peer, timers_of
 from benchmarks.peers.scripts import CALLING, LASTING, PRINTING
@@ -87,6 +88,7 @@ def rows_of(engine: Engine) -> Iterator[Row]:
     yield from _scripts(engine)
     yield from _scripts_with_call(engine)
     yield from _lasting_pythons(engine)
+    yield from file_tools.rows_of(engine.name, engine.env, engine.bash)
     if engine.copying:
         yield from _files(engine, engine.copying)
 

@@ -31,6 +31,19 @@ def missing_library(who: str, library: str, extra: str) -> MissingExtraError:
     return MissingExtraError(f"{who} needs the {library} package: {install}")
 
 
+def require_libraries(who: str, extra: str, *libraries: str) -> None:
+    """Raise MissingExtraError if one of some libraries is not installed. None is imported.
+
+    Args:
+        who: What needs them.
+        extra: The pip extra that brings them.
+        libraries: The packages.
+    """
+    for library in libraries:
+        if find_spec(library) is None:
+            raise missing_library(who, library, extra)
+
+
 def requirements(extra: str) -> list[str]:
     """Return the requirements of an extra; none where this package was not installed."""
     from importlib.metadata import PackageNotFoundError, requires

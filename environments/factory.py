@@ -91,7 +91,8 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
     Raises:
         SettingsError: A setting or the backend is unknown, or a value is not allowed.
         UnsupportedError: The backend cannot do what a setting asks for.
-        MissingExtraError: The backend's client library is not installed.
+        MissingExtraError: The backend's client library is not installed, or `approvals.destructive_commands` is set and
+            the extra `approvals` is not.
     """
     return environment_of(
         load_settings(backend, **settings),

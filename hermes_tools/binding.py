@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from hermes_tools.arguments import check_arguments
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -57,13 +58,18 @@ def _shown(
 
 def _presented(call: Callable[P, R], tool: Callable[..., R]) -> Callable[P, R]:
     environment, signature = _signature_behind_environment(tool)
-    functools.update_wrapper(call, tool)
+
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_arguments(tool, signature, args, kwargs)
+        return call(*args, **kwargs)
+
+    functools.update_wrapper(checked, tool)
     # Without these two, tools that inspect a function would find the environment parameter again.
-    del call.__dict__["__wrapped__"]
-    call.__annotations__ = {name: kind for name, kind in tool.__annotations__.items() if name != environment}
-    call.__dict__["__presents__"] = tool
-    call.__dict__["__signature__"] = signature
-    return call
+    del checked.__dict__["__wrapped__"]
+    checked.__annotations__ = {name: kind for name, kind in tool.__annotations__.items() if name != environment}
+    checked.__dict__["__presents__"] = tool
+    checked.__dict__["__signature__"] = signature
+    return checked
 
 
 @functools.cache

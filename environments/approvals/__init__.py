@@ -1,6 +1,6 @@
-"""A say before a command, a script or a tool call: hooks, rules, and a ready policy for destructive commands.
+"""Approvals: hooks and rules that decide on commands, scripts and tool calls, and a policy for destructive commands.
 
-docs/approvals.md explains it. Everything is imported with its first use, as most programs have no hooks.
+See docs/approvals.md. Names are imported on first use, as most programs have no hooks.
 """
 
 from typing import TYPE_CHECKING

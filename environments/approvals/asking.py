@@ -1,4 +1,4 @@
-"""Asking hooks, rules and people. Whatever goes wrong on the way is a denial."""
+"""Calling hooks, rules and `approve`. Every failure on the way is a denial."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from environments.plain_number import plain_number
 log = logger(__name__)
 
 POLL = 0.05
-"""Seconds between looks at what may end the wait for an answer."""
+"""Seconds between checks for cancellation while an answer is awaited."""
 MAX_QUESTIONS = 64
-"""How many questions may wait for an answer in this process: each has a thread, which nothing can end from outside."""
+"""Limit of unanswered questions in this process. Each has a thread, which cannot be ended from outside."""
 REFUSED = "it was not approved"
 
 _questions = threading.BoundedSemaphore(MAX_QUESTIONS)
@@ -26,7 +26,7 @@ _Request = TypeVar("_Request", bound=Request)
 
 
 class AskingCancelledError(Exception):
-    """Whoever wanted it done no longer waits for it."""
+    """The request was cancelled while its answer was awaited."""
 
 
 def denial(
@@ -36,19 +36,19 @@ def denial(
     timeout: float | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> str | None:
-    """Ask all hooks, and return why a request is denied, or None when it may go on.
+    """Call all hooks, and return the reason why a request is denied; None if it is allowed.
 
-    A denial by one of them is enough. Nobody is asked for approval of what is denied anyway.
+    One denial is enough. `approve` is called only if no hook denies.
 
     Args:
-        request: What is about to be done.
-        hooks: Each returns a decision; what it raises is a denial.
-        approve: Answers where a hook says `Ask`; without it, that is a denial.
-        timeout: Seconds to wait for that answer; None waits for as long as it takes.
-        cancelled: Says that the answer is no longer wanted, beside the `CancelScope` that this thread works in.
+        request: The command, script or tool call.
+        hooks: Each returns a decision. An exception is a denial.
+        approve: Answers the question of an `Ask`; without it, an `Ask` is a denial.
+        timeout: Seconds to wait for that answer; None waits without limit.
+        cancelled: Returns True once the request is cancelled; the `CancelScope` of this thread counts too.
 
     Raises:
-        AskingCancelledError: It was cancelled while it waited for an answer.
+        AskingCancelledError: The request was cancelled while the answer was awaited.
     """
     questions = []
     for hook in hooks:
@@ -61,7 +61,7 @@ def denial(
         return None
     question = "; ".join(dict.fromkeys(questions))
     if approve is None:
-        return f"it needs approval ({question}), and there is nobody here to ask"
+        return f"it needs approval ({question}), and no `approve` is set to answer"
     return _unapproved(approve, request, question, timeout, cancelled)
 
 
@@ -88,7 +88,7 @@ def _as_decision(answer: object) -> Decision:
 def _unapproved(
     approve: Approver, request: Request, question: str, timeout: float | None, cancelled: Callable[[], bool] | None
 ) -> str | None:
-    """Ask for approval in a thread of its own, so that the wait for it can end before it does."""
+    """Call `approve` in a thread of its own, so that a time-out or cancellation ends the wait for it."""
     if not _questions.acquire(blocking=False):
         return f"it needs approval ({question}), and {MAX_QUESTIONS} questions wait for an answer already"
     decisions: list[Decision] = []
@@ -105,12 +105,12 @@ def _unapproved(
         threading.Thread(
             target=contextvars.copy_context().run, args=(ask,), name="hermes-approval", daemon=True
         ).start()
-    except RuntimeError:  # no more threads; nobody was asked
+    except RuntimeError:  # no more threads; `approve` was not called
         _questions.release()
         return f"it needs approval ({question}), and there is no thread left to ask in"
     if not _awaited(answered, timeout, cancelled):
         assert timeout is not None  # without one, an answer is waited for
-        return f"nobody approved it within {plain_number(timeout)} s ({question})"
+        return f"it was not approved within {plain_number(timeout)} s ({question})"
     decision = decisions[0] if decisions else Deny(REFUSED)
     return decision.reason if isinstance(decision, Deny) else None
 
@@ -129,13 +129,13 @@ def _approval(approve: Approver, request: Request, question: str) -> Decision:
 
 
 def _awaited(answered: threading.Event, timeout: float | None, cancelled: Callable[[], bool] | None) -> bool:
-    """Wait for an event, and return whether it came in time. Nobody waits for it once it was cancelled."""
+    """Wait for an event, and return True if it came in time. Raises AskingCancelledError once it is cancelled."""
     scope = current_scope()
     deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         came = answered.wait(POLL)
         if (scope and scope.cancelled) or (cancelled and cancelled()):
-            raise AskingCancelledError  # whatever the answer: who asks may have given up for the same reason
+            raise AskingCancelledError  # even with an answer, which the cancellation may have caused
         if came:
             return True
         if deadline is not None and time.monotonic() >= deadline:

@@ -106,3 +106,10 @@ class Runs:
     """Shell texts that are read in their turn."""
     reasons: tuple[str, ...] = ()
     """Reasons to ask about it, as what it runs is made while it runs."""
+    arguments: tuple[Word, ...] | None = None
+    """The positional parameters of its texts, from `$0` on; None for those of the shell that runs it."""
+
+    def __add__(self, other: Runs) -> Runs:
+        """Return what both of them run."""
+        arguments = self.arguments if other.arguments is None else other.arguments
+        return Runs(self.commands + other.commands, self.texts + other.texts, self.reasons + other.reasons, arguments)

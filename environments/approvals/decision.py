@@ -1,4 +1,4 @@
-"""What is asked about before it is done, and what may be answered."""
+"""Requests that hooks and rules decide on, and their decisions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class CommandRequest:
     command: str
     """Its shell text."""
     cwd: str | None
-    """The directory it is to run in; None is the session's, when no command has made it known yet."""
+    """The directory where it is to run; None for that of a session whose directory is not known yet."""
     backend: str
     task_id: str
     way: Way
     """`session` for `execute`, `oneshot` for `execute_oneshot`, `background` for `start`."""
     user: str | None = None
-    """The user of the target that it is to run as, a name or a number; None is the target's own."""
+    """The user that it is to run as, a name or a number; None for the default user of the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRequest:
-    """A Python script that is about to run. What it calls is asked about on its own."""
+    """A Python script that is about to run. Each tool call that it makes is a request of its own."""
 
     code: str
     mode: str
@@ -42,7 +42,7 @@ class ToolCallRequest:
 
     tool: str
     arguments: Mapping[str, object] = field(repr=False)
-    """By the names of the tool's parameters, in whichever way the script has passed them."""
+    """The arguments by the names of the tool's parameters, however the script passed them."""
     backend: str
     task_id: str
 
@@ -52,31 +52,31 @@ Request = CommandRequest | ScriptRequest | ToolCallRequest
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Go on. Another hook or rule may still deny it."""
+    """Allow the request. Another hook or rule may still deny it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """Do not."""
+    """Deny the request."""
 
     reason: str
-    """Why, for whoever wanted it, which is often a model."""
+    """The reason, which the caller is given; often that is a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Let `approve` decide; without one it is denied."""
+    """Have `approve` decide; without it, the request is denied."""
 
     question: str
-    """What there is to consider."""
+    """The question for `approve`."""
 
 
 Decision = Allow | Deny | Ask
 Answer = Decision | bool | str | None
-"""What a hook may return. None and True allow, False denies, and text denies and is the reason."""
+"""The return value of a hook. None and True allow, False denies, a text denies and is the reason."""
 
 CommandHook = Callable[[CommandRequest], Answer]
 ScriptHook = Callable[[ScriptRequest], Answer]
 ToolCallHook = Callable[[ToolCallRequest], Answer]
 Approver = Callable[[Request, str], Answer]
-"""Called with the request and the question. It answers as a hook does, but None and `Ask` are no consent."""
+"""Takes the request and the question. It answers as a hook does, but None and `Ask` deny."""

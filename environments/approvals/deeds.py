@@ -12,6 +12,7 @@ from environments.approvals.paths import (
     absolute,
     device,
     mirrored,
+    moved_away,
     overwritten,
     swept,
     wiped,
@@ -25,16 +26,16 @@ _RULES = r"""
 = it removes even /
 rm ; --no-preserve-root
 = it removes {}
-rm ; -r -R --recursive ; ; wiped
+rm zf_rm ; -r -R --recursive ; ; wiped
 rm ; ; ; swept
 rm unlink ; ; ; written
 rimraf trash trash-put del-cli ; ; ; wiped
 = it overwrites files or devices so that nothing brings them back
-srm shred wipe scrub
+srm shred wipe scrub sfill sswap
 = it moves files to where they are lost (/dev/null)
 mv ; ; ; last ~/dev/null
 = it moves away {}
-mv ; ; ; @moved wiped
+mv ; ; ; @moved moved_away
 = it removes what it finds in {}
 find ; -delete ; ; @roots found
 = it removes what is not in the source from {} (rsync --delete)
@@ -56,7 +57,10 @@ chmod ; -R --recursive ; ; ?opens_to_all @files wiped
 chattr ; ; ; wiped_beyond_here
 chattr ; ; ; written
 = it gives a program rights of the administrator
-setcap ; ; -v -r
+setcap ; ; -v
+= it changes how access is decided
+semanage ; -d -D --delete --deleteall
+pam-auth-update ; --remove --force
 
 = it overwrites {}
 dd ; ; ; of= overwritten
@@ -71,6 +75,10 @@ sfdisk ; ; -l -d -J --list --dump --json -F --verify
 sgdisk ; ; -p -i --print --info -v --verify
 gdisk ; ; -l
 parted ; ; -l --list print
+pv ; ; ; -o,--output overwritten
+dcfldd ; ; ; of= overwritten
+ddrescue ; ; ; second device
+qemu-img: create|convert ; ; ; device
 = it discards all blocks of a device
 blkdiscard
 = it overwrites a device
@@ -83,6 +91,11 @@ diskutil: erase*|partitionDisk|zeroDisk|secureErase|reformat
 diskutil: apfs|ap delete*|erase*
 = it makes encrypted data unreadable
 cryptsetup: ... luksFormat|erase|luksErase|luksKillSlot|luksRemoveKey|reencrypt
+= it changes a file system in place
+tune2fs resize2fs e2fsck fsck btrfstune ntfsresize ; ; -n -N -l -P ; device
+xfs_repair ; -L
+debugfs ; -w
+flashrom ; -w -E --write --erase
 = it makes a volume smaller than its file system may be
 lvreduce
 = it removes a volume
@@ -91,12 +104,25 @@ lvm: lvremove|vgremove|pvremove|lvreduce
 zpool: destroy|labelclear
 zfs: destroy|rollback
 btrfs: ... delete|del
+dmsetup: remove|remove_all|wipe_table
+multipath ; -F -f
+ceph: osd purge|destroy|rm
+ceph: osd pool delete|rm
+rbd: rm|remove
+rados: rmpool|purge
+gluster: volume delete
+= it removes backups
+restic: forget|prune ; ; -n --dry-run
+borg: delete|prune|recreate ; ; -n --dry-run
+duplicity: remove-*
 = it takes an array of disks apart
 mdadm ; --zero-superblock --stop -S --remove --fail
 = it unmounts all file systems
-umount ; -a --all
+umount ; -a --all -R --recursive
 = it unmounts {}
 umount ; ; ; wiped_beyond_here
+= it mounts something over {}
+mount ; ; ; last wiped_beyond_here
 = it takes memory from the machine (swapoff)
 swapoff
 = it detaches a device with what is mounted from it
@@ -104,10 +130,13 @@ losetup ; -d -D --detach --detach-all
 = it changes how the machine boots
 efibootmgr ; -B -b -o --delete-bootnum --bootorder
 grub-install
+update-initramfs ; -d
 
 = it ends all processes that it may
 kill ; ; ; ?kills_all
-killall5
+killall5 slay
+xkill ; -a -all
+tmux: kill-server
 pkill skill ; ; -0 --list-name ; ~[.^$*+?\w]?[.*+^$]*|\[.*\][*+]?
 = it ends all processes of a name, whoever has started them
 killall ; ; -l --list -V -0
@@ -125,14 +154,22 @@ reboot poweroff halt kexec
 init telinit: 0|1|6|s|S
 systemctl: poweroff|reboot|halt|kexec|rescue|emergency|suspend|hibernate|soft-reboot|exit
 loginctl: terminate-*|kill-*|poweroff|reboot|halt
+ipmitool: chassis|power power|off|cycle|reset
+racadm: serveraction
+busctl dbus-send gdbus qdbus ; *PowerOff* *Reboot* *Halt* *Suspend* *Hibernate*
+pm2: kill
+pm2: delete|stop all
+supervisorctl: stop all
+supervisorctl: shutdown
 = it ends all services that another state does not want
-systemctl: isolate
+systemctl: isolate|set-default
 = it ends a service that others depend on
 systemctl: stop|disable|mask|kill ; ; ; critical_units
-service: * stop ; ; ; ?serves_others
+service rc-service: * stop ; ; ; ?serves_others
+rc-update: del|delete
 launchctl: bootout|unload|remove|disable
 = it changes how the kernel of the system works
-rmmod insmod kldunload
+rmmod insmod kldunload pivot_root switch_root
 modprobe ; -r --remove
 sysctl ; -w --write
 sysctl ; ; ; ~[\w./-]+\s*=.*
@@ -179,25 +216,32 @@ git: symbolic-ref ; -d --delete
 git: worktree remove ; -f --force
 = it removes all files
 git: rm ; ; -n --cached --dry-run ; everything
+= it makes a repository of {}
+git: init ; ; ; wiped_beyond_here
 = it removes what others share ({} delete)
 gh glab hub: * delete|remove|archive
+hub: delete
 gh glab: api ; -X=delete --method=delete
 = it removes what others may depend on
 npm cargo gem yarn pnpm: unpublish|yank
+npm: token|owner|access|dist-tag|team|org revoke|rm|set
 
 = it drops a database
-dropdb
+dropdb pg_dropcluster pg_resetwal
 = it drops a user of a database
 dropuser
 = it drops or ends a database
 mysqladmin mariadb-admin: ... drop|shutdown
+pg_ctl: ... stop
+cypher-shell ; ; ; ~(?is).*\b(?:delete|drop)\b.*
+kadmin kadmin.local ; ; ; -q ~(?:del|purge)\w*\b.*
 = it drops what a database holds
 pg_restore ; -c --clean
 mongorestore ; --drop
-mongo mongosh ; ; ; ?drops_documents
-manage.py django-admin: flush|reset_db|reset_schema
+mongo mongosh manage.py django-admin rails rake ; ; ; ?drops_documents
+manage.py django-admin: flush|sqlflush|reset_db|reset_schema
 manage.py django-admin: migrate * zero
-rails rake: ... db:drop*|db:reset*|db:purge*|db:truncate_all|db:migrate:reset
+rails rake: ... db:drop*|db:reset*|db:purge*|db:truncate_all|db:migrate:reset|db:schema:load
 prisma: migrate reset
 prisma: db push ; --force-reset --accept-data-loss
 sequelize sequelize-cli: db:drop*|db:migrate:undo:all
@@ -211,11 +255,15 @@ flyway: clean
 liquibase: dropAll|drop-all
 mix: ecto.drop|ecto.reset
 diesel sqlx supabase: database|db reset|drop
-goose dbmate migrate: ... reset|drop
+goose dbmate migrate hasura: ... reset|drop|clear
 wp drush: ... drop|reset|sql-drop|sql:drop
 = it empties or ends a database
 redis-cli valkey-cli keydb-cli ; ; ; first ~(?i:flushall|flushdb|shutdown)
-redis-cli valkey-cli keydb-cli ; ; ; ?reads_flush
+redis-cli valkey-cli keydb-cli nc ncat netcat telnet socat ; ; ; ?reads_flush
+redis-cli valkey-cli keydb-cli: eval|EVAL ; ; ; ~(?is).*\b(?:flushall|flushdb|shutdown).*
+= it changes where a database writes
+redis-cli valkey-cli keydb-cli: config|CONFIG set|SET dir|dbfilename
+= it empties or ends a database
 redis-cli valkey-cli keydb-cli: debug|DEBUG segfault|SEGFAULT
 redis-cli valkey-cli keydb-cli: del|DEL|unlink|UNLINK ; ; ; unnamed
 = it removes what a queue holds
@@ -227,8 +275,13 @@ pulsar-admin nats: * delete|rm|purge
 = it removes keys that a cluster depends on
 etcdctl: del|rm|rmdir
 etcdctl: user|role|member delete|remove
+salt-key ; -D -d --delete --delete-all
 consul: kv|acl delete
 zkCli zkCli.sh zookeeper-shell zookeeper-shell.sh: ... deleteall|rmr|delete
+ldapdelete
+ipa: *-del
+samba-tool: ... delete
+net ; /delete /DELETE
 = it takes a node from a cluster
 consul: leave|force-leave
 = it removes secrets that others depend on
@@ -245,12 +298,13 @@ wget ; --method=delete ; ; data_url
 http https xh xhs: DELETE|delete ; ; ; data_url
 
 = it destroys what it has built ({})
-terraform tofu terragrunt pulumi cdk cdktf vagrant: ... destroy
+terraform tofu terragrunt pulumi cdk cdktf vagrant: ... destroy*
 terraform tofu terragrunt: ... apply ; -destroy --destroy
 sst: remove
 = it forgets what it has built ({} state rm)
 terraform tofu terragrunt pulumi: state rm|delete
 terraform tofu pulumi: workspace|stack delete|rm
+terraform tofu terragrunt: force-unlock
 = it moves everything away from a node
 kubectl oc k3s k: drain ; ; --dry-run
 = it removes what runs or is kept in a cluster
@@ -260,10 +314,15 @@ kubectl oc k3s k: delete ; ; --dry-run ; unnamed
 helm: uninstall|delete|del|un ; ; --dry-run
 argocd flux istioctl linkerd cilium velero: ... delete|uninstall
 kubeadm: reset
+kind k3d minikube: delete ; --all --purge & -a --all --purge
 k3s-uninstall.sh k3s-killall.sh
 kops: delete
 nomad: job stop ; -purge
 nomad: stop ; -purge
+nomad: system gc
+helmfile: ... destroy|delete
+kubectl oc: scale ; --all
+kubectl oc: apply ; --prune
 = it removes and makes anew what runs in a cluster
 kubectl oc k3s k: replace ; --force ; --dry-run
 = it removes all that is not in use ({} prune)
@@ -274,6 +333,7 @@ podman: system reset
 docker podman nerdctl: volume rm|remove
 docker podman nerdctl: compose ... down ; -v --volumes
 docker podman nerdctl: compose ... rm ; -v
+docker podman nerdctl: rm ; -v --volumes
 docker-compose podman-compose: ... down ; -v --volumes
 docker-compose podman-compose: ... rm ; -v
 = it removes or ends containers or images without naming them
@@ -291,16 +351,26 @@ aws: s3 rm ; --recursive ; --dryrun
 aws: s3 rb
 aws: s3 sync ; --delete ; --dryrun
 gsutil s3cmd mc: rm ; -r -R --recursive ; --dry-run
-gsutil s3cmd mc s5cmd: rb|purge|delete ; ; --dry-run
+gsutil s3cmd mc s5cmd: rb|purge|delete|del ; ; --dry-run
 gsutil: rsync ; -d ; -n
 s5cmd: rm ; ; --dry-run ; ~.*\*.*
 rclone: purge|delete|sync|deletefile|rmdirs ; ; -n --dry-run
 = it removes what runs or is kept in a cloud ({})
-aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|schedule-key-deletion ; ; --dry-run
+aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|detach-*|revoke-*|leave-*|schedule-key-deletion ; ; --dry-run
 gcloud az doctl linode-cli hcloud ibmcloud oci fly flyctl vercel netlify eksctl: ... _removes
+railway: down
 heroku firebase virsh scw wrangler qm pct lxc incus serverless sls copilot eb: ... _removes
-VBoxManage: unregistervm ; --delete
+VBoxManage vboxmanage: unregistervm ; --delete
+VBoxManage vboxmanage: controlvm * poweroff|reset
+= it gives rights in a cloud ({})
+aws: * authorize-*-ingress|attach-*-policy|put-*-policy|create-access-key
+= it removes what runs or is kept in a cloud ({})
+openstack nova prlctl govc xe multipass sam amplify vultr-cli knife: ... _removes
+govc xe: *destroy*
+bq: rm
 = it runs a command on many machines
+knife: ssh|winrm
+ansible-playbook ; ; --check --syntax-check ; unnamed
 ansible ; -a --args -m --module-name ; -m=ping -m=setup -m=debug --check
 salt salt-ssh ; ; test.ping test.version grains.*
 puppet: resource ; ensure=absent ensure=purged ensure=stopped
@@ -309,7 +379,7 @@ pssh pdsh clush dsh parallel-ssh
 
 = it removes packages that the system stands on
 apt-get apt aptitude yum dnf microdnf: _uninstalls ; ; -s --simulate --dry-run --just-print --no-act ; essential
-zypper apk tdnf: _uninstalls ; ; -s --simulate --dry-run ; essential
+zypper apk tdnf snap: _uninstalls ; ; -s --simulate --dry-run ; essential
 apt-get apt aptitude ; --allow-remove-essential --force-yes ; -s --simulate --dry-run --just-print --no-act
 apt-get apt aptitude: install ; ; -s --simulate --dry-run --just-print --no-act ; essential_minus
 dpkg ; -r -P --remove --purge & --force-*
@@ -318,15 +388,33 @@ rpm ; -e --erase & --nodeps --force-*
 rpm ; -e --erase ; ; essential
 pacman ; -R --remove ; ; essential
 pacman ; -R --remove & -d --nodeps
+emerge ; -C --unmerge ; ; essential
+nix-env ; -e --uninstall ; ; ~.*\*.*
+nix-store ; --delete & --ignore-liveness
 = it uninstalls packages without naming them
 pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; ~.*\ufffc.*
 pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; unnamed
+nix-collect-garbage ; -d --delete-old
+port: uninstall installed|inactive|all
+update-alternatives ; --remove-all
 uv: pip uninstall ; ; ; unnamed
 pipx: uninstall-all
 conda mamba: remove|uninstall|env ; --all
 
 = it writes to {}
 cp install mv ln link scp ; ; ; @targets written
+rsync ; ; -n --dry-run ; last written
+patch ; ; --dry-run ; first written
+patch ; ; --dry-run ; -d,--directory wiped_beyond_here
+tar ; -c -r -u -A --create --append ; ; -f,--file written
+split csplit ; ; ; second written
+csplit ; ; ; -f,--prefix written
+rename prename perl-rename ; ; -n --nono ; second wiped_beyond_here
+ed ex red ; ; ; written
+vim vi nvim ; -c -s -e -E ; ; written
+gawk awk ; -i=inplace ; ; second written
+yq ; -i --inplace ; ; written
+ssh-keygen ; ; -l -y -R -F ; ?answered -f written
 tee truncate sponge fallocate ; ; ; written
 sed perl ruby ; -i --in-place ; ; written
 wget curl ; ; ; -o,-O,--output,--output-document written
@@ -336,10 +424,24 @@ find ; ; ; -fprint,-fprint0,-fprintf,-fls written
 crontab ; ; ; ?replaces_jobs
 = it removes all timed jobs of a user
 crontab ; -r
+crontab ; /dev/null
 = it removes timed jobs
 atrm
+= it removes jobs or mails that wait
+lprm ; -
+cancel ; -a
+postsuper ; -d
+exim exim4 ; -Mrm
+= it removes settings of the system
+defaults nvram tmutil: delete*|disable
+nvram ; -c -d
+= it changes the clock or the name of the machine
+hostnamectl: set-hostname|hostname *
+timedatectl: set-*
+hwclock ; --set --systohc -w
+date ; -s --set
 = it erases or hides the history of commands
-history ; -c /dev/null
+history ; -c -d /dev/null
 unset ; HISTFILE
 set ; +o & history
 shopt ; -u & history
@@ -354,6 +456,10 @@ pfctl ; -d -F
 = it may cut every connection to the machine
 iptables ip6tables ; -P --policy & DROP REJECT
 = it may cut the machine off
+ip: link|l|netns delete|del
+tc: qdisc|filter add|replace|change|del|delete
+resolvectl: dns|domain * *
+rfkill: block
 ip: ... flush
 ip: ... set ; down
 ip: route|r del|delete default
@@ -368,11 +474,15 @@ groupdel delgroup
 = it changes who may do everything
 visudo ; ; -c
 vipw vigr
+groupmod ; -g --gid -o
+addgroup: * docker|sudo|wheel|root|admin|disk|shadow
 useradd adduser ; -o --non-unique -u=0 --uid=0
 usermod useradd adduser gpasswd ; -G=*sudo* -G=*wheel* -G=*root* -G=*admin* --groups=*sudo* --groups=*wheel*
 adduser gpasswd ; ; ; ~sudo|wheel|root|admin|shadow|disk
 = it changes a user's password or number, or locks it
 chpasswd newusers
+chage ; -E -I -M --expiredate
+chsh ; ; ; ~.+
 passwd ; -d -l --delete --lock
 passwd ; ; -S --status ; ~.+
 usermod ; -L -o -p -u --lock --non-unique --password --uid
@@ -382,6 +492,9 @@ dmesg ; -c -C --clear --read-clear
 = it removes keys or a certificate
 gpg ; --delete-secret-keys --delete-secret-and-public-keys --delete-keys
 certbot: delete|revoke
+security: delete-*
+keyctl: clear|purge
+pass: rm|remove ; -r -rf --recursive
 """
 
 _VALUED = """
@@ -395,6 +508,7 @@ gcloud: --project --zone --region --account --configuration --format
 az: -n --name -g --resource-group -s --subscription
 gsutil s3cmd mc: -o -h
 helm: -n --namespace --kube-context
+pv: -o --output
 find: -fprint -fprint0 -fprintf -fls
 systemctl: -H -M -t -p
 pkill skill: -u -U -g -G -P -s -t --signal --euid --uid --parent --terminal
@@ -416,6 +530,15 @@ iptables ip6tables: -t -A -I -p -s -d -j
 usermod useradd adduser gpasswd: -G --groups -u --uid -g --gid -d --home -s --shell -c --comment -p --password -e
 ansible: -i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars -f
 auditctl: -e
+restic borg: -r --repo -p --password-file
+patch: -d --directory -i --input -p --strip
+tar: -f --file -C --directory
+csplit: -f --prefix -n
+vim vi nvim gawk awk: -c -S -i -f -v -F
+ssh-keygen: -f -t -b -C -N -P
+kadmin kadmin.local: -q -p
+split: -b -l -n -a
+ed ex red: -c -p
 """
 
 # Operands.
@@ -512,13 +635,20 @@ def _opened(word: Word, command: Command) -> str | None:
 
 # Conditions.
 
+_ANY_PROCESS = re.compile(r"[.^$*+?]+|/|\^?(?:init|systemd|sshd?|dockerd?|containerd)\$?")
 _CHOOSING = frozenset(["grep", "egrep", "rg", "pgrep", "head", "tail", "lsof"])
 
 
 def _kills_all(command: Command) -> bool:
     """`kill -1`, `kill 1`, `kill 0`: the first argument may be a signal."""
-    feeding = {fed.name for word in command.args for fed in chain(word.fed_by)}
-    if "ps" in feeding and feeding.isdisjoint(_CHOOSING):
+    fed_by = [fed for word in command.args for fed in chain(word.fed_by)] + list(
+        chain(command.fed_by) if command.carried else ()
+    )
+    feeding = {fed.name for fed in fed_by}
+    finds_all = (
+        fed for fed in fed_by if fed.name in ("pgrep", "pidof", "lsof") and any(map(_ANY_PROCESS.fullmatch, fed.texts))
+    )
+    if ("ps" in feeding and feeding.isdisjoint(_CHOOSING)) or next(finds_all, None):
         return True
     texts = command.texts
     if not {"-l", "-L", "-0"}.isdisjoint(texts):
@@ -545,7 +675,7 @@ def _replaces_jobs(command: Command) -> bool:
 
 
 def _serves_others(command: Command) -> bool:
-    return bool(re.fullmatch(_CRITICAL_UNITS, command.texts[0]))
+    return any(re.fullmatch(_CRITICAL_UNITS, one) for one in (command.name, command.texts[0]))
 
 
 _COMMENT_OR_TEXT = re.compile(r"(--[^\n]*|/\*(?:.*?\*/|.*))|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
@@ -558,8 +688,9 @@ _NARROWS = re.compile(r"\b(?:where|limit)\b")
 _NARROWS_NOTHING = re.compile(r"\bwhere\s+(?:1\s*=\s*1|true|1|0\s*=\s*0)\s*$")
 _DOCUMENTS = re.compile(
     r"dropDatabase|\.drop\(|deleteMany\(\s*(?:\{\s*\})?\s*\)|remove\(\s*\{\s*\}\s*\)|dropUser|dropCollection|dropAll"
+    r"|objects\.all\(\)\.delete|\b(?:delete|destroy)_all\b"
 )
-_FLUSHES = re.compile(r"^\s*(?:flushall|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
+_FLUSHES = re.compile(r"^\s*(?:flush_?all|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
 _CLIENTS = words(
     """
     psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq snowsql
@@ -567,6 +698,9 @@ _CLIENTS = words(
     """
 )
 """Programs whose arguments and input may be SQL."""
+_WRITES_FILE = re.compile(
+    r"(?i:writefile\(|lo_export\([^,]*,|into\s+(?:out|dump)file|copy\b.*\bto|^\s*\.(?:output|once)|^\s*\\[ogw])\s*['\"]?([/~][^'\"\s|]*)"
+)
 _STATEMENT = frozenset(["-c", "--command", "-e", "--execute", "-q", "--query", "-Q"])
 
 
@@ -597,6 +731,9 @@ def _lost_by_sql(command: Command) -> str | None:
     )
     if made or (command.given or "").lstrip().startswith(UNKNOWN):
         return f"{UNSEEN}: what a database is given to run is made while it runs"
+    for path in (found[1] for text in _statements(command) for found in _WRITES_FILE.finditer(text)):
+        if lost := written(Word(path), command):
+            return f"it writes to {lost}"
     return next((lost for text in _statements(command) if (lost := _sql(text))), None)
 
 
@@ -607,7 +744,7 @@ _CRITICAL_UNITS = (
 _ESSENTIAL = (
     r"(?:(?:lib(?:c6|c-bin|gcc.*|stdc\+\+.*|ssl.*)|glibc.*|musl|coreutils|bash|dash|sh|util-linux|systemd.*|sudo|apt|dpkg"
     r"|rpm|yum|dnf|pacman|apk-tools|linux-image.*|kernel.*|linux|grub.*|openssh.*|python3?(?:-minimal)?|perl-base|login"
-    r"|passwd|base|base-files|filesystem|mount|init|ca-certificates|network-manager|dbus)(?::\w+)?"
+    r"|passwd|base|base-files|core\d*|snapd|filesystem|mount|init|ca-certificates|network-manager|dbus)(?::\w+)?"
     r"|(?:[.*?^$~]|\.\*|\[.*\])+|~i.*|\?installed|.*\ufffc.*)-?"
 )
 _TABLE = Table(
@@ -616,6 +753,7 @@ _TABLE = Table(
     {
         "wiped": wiped,
         "wiped_beyond_here": wiped_beyond_here,
+        "moved_away": moved_away,
         "swept": swept,
         "written": written,
         "overwritten": overwritten,
@@ -631,7 +769,7 @@ _TABLE = Table(
         "essential_minus": rf"(?:{_ESSENTIAL})(?<=[^-]-)",
         "kinds": (
             r"(?:[\w.]+,)*(?:ns|namespaces?|pv|pvc|persistentvolume(?:claim)?s?|crds?|customresourcedefinitions?|no|nodes?"
-            r"|all|deploy|deployments?|sts|statefulsets?|ds|daemonsets?|secrets?|clusterrole(?:binding)?s?"
+            r"|all|projects?|deploy|deployments?|sts|statefulsets?|ds|daemonsets?|secrets?|clusterrole(?:binding)?s?"
             r"|storageclass(?:es)?|sc|svc|services?|ing|ingress(?:es)?)(?:[./,].*)?"
         ),
         "data_url": (
@@ -643,6 +781,7 @@ _TABLE = Table(
         "owned": _owned,
         "files": _files,
         "roots": lambda command, options, operands: roots_of(command),
+        "answered": lambda command: bool(command.given or command.fed_by),
         "sets_user": lambda command: bool(_SETS_USER.fullmatch(_mode(command)[0]) and _mode(command)[1]),
         "opens_to_all": lambda command: bool(_TO_ALL.fullmatch(_mode(command)[0])),
         "kills_all": _kills_all,
@@ -650,10 +789,10 @@ _TABLE = Table(
         "serves_others": _serves_others,
         "drops_documents": lambda command: any(map(_DOCUMENTS.search, _statements(command))),
         "reads_flush": lambda command: bool(_FLUSHES.search(command.given or "")),
-        "_uninstalls": "remove|purge|autoremove|erase|uninstall|del|delete|autopurge|full-remove",
+        "_uninstalls": "remove|rm|purge|autoremove|erase|uninstall|del|delete|autopurge|full-remove",
         "_removes": (
             "delete|destroy|remove|purge|terminate|undefine|apps:destroy|pg:reset|addons:destroy|rm|nuke|deleteall"
-            "|delete-*|*:delete"
+            "|delete-*|*:delete|*:remove|*-delete|*-destroy"
         ),
     },
 )
@@ -671,6 +810,6 @@ def deed(command: Command) -> str | None:
         assigned += command.texts
     if any(map(_HIDES_HISTORY.fullmatch, assigned)):
         return "it erases or hides the history of commands"
-    if command.name in _CLIENTS:
-        return _lost_by_sql(command)
+    if (command.name in _CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
+        return lost
     return _TABLE.reason(command) if command.name else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.deeds import chain
@@ -17,13 +17,17 @@ _TABLE = Table(
 nc ncat netcat nc.traditional ; -e -c --exec --sh-exec --lua-exec
 socat ; ; ; ~(?i:(?:exec|system|pty|shell):.*)
 xterm ; -display=?*:*
-ttyd gotty tmate upterm sshx
+ttyd gotty tmate upterm sshx ztcp gs-netcat pwncat msfvenom msfconsole
 wssh webtty dnscat dnscat2 iodine iodined chisel
 = it makes this machine reachable from another
-ssh autossh ; -R
+ssh autossh ; -R -o=remoteforward*
+ngrok frpc bore zrok pagekite localtunnel lt rathole
+cloudflared: ... tunnel
 = it makes a repository public
 gh: repo edit ; --visibility=public
 glab: repo edit ; --visibility=public
+= it takes a secret into a repository
+git: add ; -f --force ; ; secret
 = it makes a bucket public
 aws: s3api put-bucket-acl|put-object-acl ; --acl=public-*
 gsutil: ... ch|set ; ; ; ~allUsers.*|public-read.*
@@ -35,7 +39,33 @@ xterm: -display
 gh glab: --visibility
 aws: --acl
 """,
+    {"secret": secret},
 )
+_TELLING = Table(
+    r"""
+= the output of {}
+gpg ; --export-secret-keys --export-secret-subkeys
+kubectl oc k: get secret|secrets|secret/*|secrets/*
+aws: secretsmanager|ssm get-*
+aws: configure get|export-credentials
+aws: sts get-session-token|assume-role
+vault bao: read|kv|login
+security: find-*-password|dump-keychain|export
+pass gopass lpass: show
+op: read|item
+bw: get
+secret-tool: lookup
+keyring: get
+git: credential fill
+gh glab: auth token
+gcloud: ... print-*-token
+az: account get-access-token
+heroku: config
+pg_dump pg_dumpall mysqldump mariadb-dump mongodump
+curl wget ; ; ; ~.*169\.254\.169\.254.*
+"""
+)
+"""Commands that print secrets."""
 _CURL = "-d --data --data-binary --data-raw --data-urlencode --data-ascii --json --url-query -F --form -T --upload-file"
 _SENDERS: Mapping[str, tuple[str, str]] = {
     "curl": (_CURL, "-o -O --output -X --request -H --header -u --user -A -e -b -c --key --cert -E --cacert -K -m"),
@@ -46,36 +76,69 @@ _SENDERS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("scp", "sftp"), ("", "-i -F -o -P -S -J")),
     "rsync": ("", "-e --rsh --password-file --exclude-from --include-from --files-from"),
     **dict.fromkeys(("rclone", "aws", "gsutil", "s3cmd", "s5cmd", "mc", "azcopy"), ("", "--profile --config")),
-    **dict.fromkeys(("gh", "glab"), ("", "")),
+    **dict.fromkeys(("gh", "glab"), ("-b --body -F --body-file", "")),
+    "az": ("-f --file -s --source", ""),
     **dict.fromkeys(("mail", "mailx", "sendmail", "mutt", "msmtp", "swaks"), ("-a --attach --body", "-s")),
-    **dict.fromkeys(("ftp", "tftp", "lftp", "ncftpput", "croc", "wormhole", "ipfs", "pastebinit", "ix"), ("", "")),
+    **dict.fromkeys(
+        (
+            "ftp",
+            "tftp",
+            "lftp",
+            "smbclient",
+            "whois",
+            "finger",
+            "termbin",
+            "ncftpput",
+            "croc",
+            "wormhole",
+            "ipfs",
+            "pastebinit",
+            "ix",
+        ),
+        ("", ""),
+    ),
     **dict.fromkeys(("dig", "nslookup", "host", "drill", "ping", "ping6", "delv"), ("", "")),
     "openssl": ("", "-in -key -cert -CAfile -out -inkey -passin -pass"),
 }
 """Programs that send data elsewhere: their options whose values are sent, and others that are followed by a value."""
 _COPYING = words("scp rsync sftp rclone aws gsutil s3cmd s5cmd mc azcopy gcloud")
 """Senders of operands of which one names the other machine."""
-_SUBCOMMANDS = {"openssl": ("s_client",), "gh": ("gist", "release"), "glab": ("snippet",), "ipfs": ("add",)}
+_SUBCOMMANDS = {
+    "openssl": ("s_client",),
+    "gh": ("gist", "release", "issue", "pr"),
+    "glab": ("snippet",),
+    "ipfs": ("add",),
+}
 _SHELLS = words("sh bash zsh dash ksh ash fish")
 _LISTING = words("env printenv set export declare compgen history")
 _PACKING = words(
     """
-    tar zip 7z gpg base64 base32 xxd od hexdump gzip cat head tail cut tr sed awk grep strings tee dd sort cp
+    tar zip 7z gpg base64 base32 xxd od hexdump gzip cat head tail cut tr sed awk grep strings tee dd sort cp mv ln find
+    ls jq yq openssl zstd xz bzip2 rev fold uuencode
     """
 )
+_PUTS = re.compile(r"\bm?put\s+(?:-\S+\s+)*(\S+)")
 _MARK = re.compile(r"(?:[\w.-]+=|[\w.-]+)?[@<]|file:|FILE:|OPEN:|GOPEN:")
 _MARKING = words("curl http https xh xhs")
 """Senders that are given a file by `@`."""
 _SENDS_SECRET = "it sends secrets elsewhere ({})"  # noqa: S105 - no secret but the reason against one
 
 
-def leak(command: Command) -> str | None:
-    """Return the reason why a command sends secrets elsewhere or gives a shell to a connection; None if it does not."""
+def leak(command: Command, taken: Collection[str] = ()) -> str | None:
+    """Return the reason why a command sends secrets elsewhere or gives a shell to a connection; None if it does not.
+
+    Args:
+        command: The command.
+        taken: Files that commands before it have put secrets into.
+    """
     for redirect in command.redirects:
         if redirect.target.text.startswith(("/dev/tcp/", "/dev/udp/")) and not _only_knocks(command):
             return "it gives a connection to a shell (/dev/tcp)"
+    if command.name == "find" and not words("curl wget nc ncat scp rsync").isdisjoint(command.texts):
+        found = next((one for word in command.args if (one := secret(word, command))), None)
+        return _SENDS_SECRET.format(found) if found else None
     if command.name in _SENDERS:
-        if found := next(_sent(command), None):
+        if found := next(_sent(command, taken), None):
             return _SENDS_SECRET.format(found.replace(UNKNOWN, "..."))
         if command.name in ("nc", "ncat", "netcat", "telnet", "openssl", "socat") and _reads_shell(command):
             return "it gives a shell to a connection"
@@ -84,14 +147,15 @@ def leak(command: Command) -> str | None:
 
 def _only_knocks(command: Command) -> bool:
     """Return True for `echo > /dev/tcp/host/port` and the like, which waits for a port and sends nothing."""
-    return command.name in ("", ":", "true", "echo") and not command.args
+    reads = [one.target.text for one in command.redirects if "<" in one.operator]
+    return command.name in ("", ":", "true", "echo") + ("cat",) * (reads == ["/dev/null"]) and not command.args
 
 
 def _reads_shell(command: Command) -> bool:
     return any(one.name in _SHELLS and one.texts[:1] != ("-c",) for one in command.fed_by)
 
 
-def _sent(command: Command) -> Iterator[str]:
+def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
     """Return the secrets among the things that a program sends: operands, values of options, and its input."""
     sends, valued = (text.split() for text in _SENDERS[command.name])
     options = Options.of(command.args, (*sends, *valued))
@@ -99,6 +163,10 @@ def _sent(command: Command) -> Iterator[str]:
     subcommands = _SUBCOMMANDS.get(command.name)
     if subcommands and (not operands or operands[0].text not in subcommands):
         return
+    if command.name in ("sftp", "ftp", "lftp", "smbclient"):
+        printed = (command.given or "", *(one.prints or "" for one in command.fed_by))
+        puts = (found[1] for text in (*command.texts, *printed) for found in _PUTS.finditer(text))
+        yield from (one for path in puts if (one := secret(Word(path), command)))
     if command.name in _COPYING and not any(map(remote, operands)):
         return
     if command.name == "rsync" and not remote(operands[-1]):
@@ -107,9 +175,13 @@ def _sent(command: Command) -> Iterator[str]:
     for option, word in (*by_option, *(("", word) for word in operands if command.name not in ("curl", "wget"))):
         plain = _MARK.sub("", word.text, count=1).partition(";")[0]
         names_file = plain != word.text or command.name not in _MARKING or option in ("-T", "--upload-file")
-        if names_file and not (command.name in _COPYING and remote(word)) and (found := secret(Word(plain), command)):
+        if (
+            names_file
+            and not (command.name in _COPYING and remote(word))
+            and (found := plain if plain in taken else secret(Word(plain), command))
+        ):
             yield found
-    for word in command.args:
+    for word in (*command.args, *(one.target for one in command.redirects)):
         yield from _read_by(word.fed_by)
     yield from _read_by(command.fed_by)
     yield from (one for item in command.redirects if "<" in item.operator and (one := secret(item.target, command)))
@@ -120,7 +192,16 @@ def _read_by(commands: tuple[Command, ...]) -> Iterator[str]:
     for command in chain(commands):
         if command.name in _LISTING and not [text for text in command.texts if not text.startswith("-")]:
             yield f"the output of {command.name}"
+        if told := _TELLING.reason(command):
+            yield told
         if command.name in _PACKING:
             for word in (*command.args, *(item.target for item in command.redirects if "<" in item.operator)):
                 if found := secret(word, command):
                     yield found
+
+
+def takes(command: Command) -> Iterator[str]:
+    """Return the files that a command puts secrets into: copies, archives, and what its output is written to."""
+    if command.name not in _COPYING and next(_read_by((command,)), None):
+        yield from (one.target.text for one in command.redirects if one.writes)
+        yield from (word.text for word in command.args if command.name in _PACKING and not secret(word, command))

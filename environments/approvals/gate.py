@@ -1,4 +1,4 @@
-"""Where an environment's hooks and rules are asked."""
+"""The gate of an environment: its hooks and rules, called before commands, scripts and tool calls."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     _Request = TypeVar("_Request", bound=Request)
 
 ToolCallCheck = Callable[[str, "Mapping[str, object]"], None]
-"""Raises DeniedError if a tool, named, may not be called with arguments by the names of its parameters."""
+"""Takes the name of a tool and its arguments by parameter; raises DeniedError if the call is denied."""
 
 
 class Gate:
     """The hooks and rules of an environment, which decide on commands, scripts and tool calls.
 
-    A hook may be called from several threads at once. No lock is held while it is. What it runs in the environment
-    itself it has to run by `env.internal`, or it is asked about that too.
+    Hooks may be called from several threads at once, and no lock is held meanwhile. A hook that runs a command in the
+    environment uses `env.internal`; with `env.execute` it would be called for that command too.
 
     Args:
-        settings: Those of the environment.
+        settings: The settings of the environment.
     """
 
     def __init__(self, settings: EnvironmentSettings) -> None:
@@ -39,30 +39,30 @@ class Gate:
         self.before_script: ScriptHook | None = None
         """Decides on each script of `execute_code`."""
         self.before_tool_call: ToolCallHook | None = None
-        """Decides on each tool call of a script that begins while it is set."""
+        """Decides on each tool call of the scripts that start while it is set."""
         self.approve: Approver | None = None
-        """Answers where a hook or a rule asks; without it, that is a denial. It is called in a thread of its own."""
+        """Answers the questions of hooks and rules, in a thread of its own; without it, a question is a denial."""
         self.rules: Rules | None = None
-        """The rules of config.yaml, which hold beside the hooks."""
+        """The rules of config.yaml, beside the hooks."""
 
     @property
     def asks_about_commands(self) -> bool:
-        """True if a hook or a rule decides on commands. It may take its time."""
+        """True if a hook or a rule decides on commands, which may take any time."""
         return self.before_command is not None or self.rules is not None
 
     def permits(self, command: Command, cwd: Callable[[], str | None], way: Way) -> bool:
-        """Ask about a command.
+        """Have the hooks and rules decide on a command.
 
         Args:
             command: The command.
-            cwd: Returns the directory of its session; None if that is not known.
-            way: How it is to run.
+            cwd: Returns the directory of its session; None if it is not known.
+            way: `session`, `oneshot` or `background`.
 
         Returns:
-            True if it may run; False if it was cancelled meanwhile.
+            True if it may run; False if it has been cancelled meanwhile.
 
         Raises:
-            DeniedError: It may not.
+            DeniedError: A hook, a rule or `approve` denied it.
         """
         if command.is_cancelled:
             return False
@@ -78,19 +78,19 @@ class Gate:
     def permits_script(
         self, code: str, mode: str, hook: ScriptHook | None = None, cancelled: Callable[[], bool] | None = None
     ) -> bool:
-        """Ask about a script.
+        """Have the hooks and rules decide on a script.
 
         Args:
-            code: Its source.
+            code: The source of the script.
             mode: `project` or `strict`.
-            hook: Is asked in place of `before_script`.
-            cancelled: Says that nobody waits for it any more.
+            hook: Replaces `before_script`.
+            cancelled: Returns True once the call has been cancelled.
 
         Returns:
-            Whether it may run; False if it was cancelled meanwhile.
+            True if it may run; False if it has been cancelled meanwhile.
 
         Raises:
-            DeniedError: It may not.
+            DeniedError: A hook, a rule or `approve` denied it.
         """
         hook = hook or self.before_script
         if hook is None and self.rules is None:
@@ -101,16 +101,16 @@ class Gate:
         return self._allowed(request, (self.rules.script if self.rules else None, hook), cancelled)
 
     def tool_call_check(self, hook: ToolCallHook | None = None) -> ToolCallCheck | None:
-        """Return what asks about each tool call of a script that begins now; None where nobody is to be asked.
+        """Return the check for the tool calls of a script that starts now; None if no hook or rule is set.
 
         Args:
-            hook: Is asked in place of `before_tool_call`.
+            hook: Replaces `before_tool_call`.
         """
         asks = hook or self.before_tool_call or self.rules
         return partial(self._check_tool_call, hook) if asks else None
 
     def _check_tool_call(self, hook: ToolCallHook | None, tool: str, arguments: Mapping[str, object]) -> None:
-        """Raise DeniedError if a tool call may not be made, or nobody waits for it any more."""
+        """Raise DeniedError if a tool call is denied or has been cancelled."""
         hook = hook or self.before_tool_call
         from environments.approvals.decision import ToolCallRequest
 

@@ -5,6 +5,7 @@ Their calls are found by name. Literal arguments are taken as they stand; a call
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,51 +14,82 @@ from itertools import pairwise
 
 from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
 from environments.approvals.options import Options
-from environments.approvals.paths import words
+from environments.approvals.paths import secret, words
 
 _LANGUAGES: Mapping[str, tuple[str, str]] = {
-    **dict.fromkeys(("python", "pypy"), ("-c", "-m -W -X")),
-    "perl": ("-e -E", "-I -M -m"),
-    "ruby": ("-e", "-r -I"),
-    **dict.fromkeys(("node", "nodejs", "bun", "deno"), ("-e --eval -p --print", "-r --require")),
-    "php": ("-r -B -E -R", "-d -f"),
-    **dict.fromkeys(("lua", "luajit"), ("-e", "-l")),
-    **dict.fromkeys(("Rscript", "R", "osascript", "groovy", "scala", "elixir", "racket"), ("-e --eval", "")),
-    "julia": ("-e -E --eval --print", ""),
-    **dict.fromkeys(("emacs", "octave", "sbcl"), ("--eval -eval --execute", "")),
-    "guile": ("-c", ""),
-    **dict.fromkeys(("tclsh", "jshell", "irb", "ghci"), ("", "")),
+    program: (codes, valued)
+    for programs, codes, valued in (
+        ("python pypy ipython ipython3 micropython jython", "-c", "-m -W -X"),
+        ("perl", "-e -E", "-I -M -m"),
+        ("ruby jruby chef-apply", "-e", "-r -I"),
+        ("node nodejs bun deno tsx ts-node zx mongosh mongo", "-e -pe --eval -p --print", "-r --require"),
+        ("php", "-r -B -E -R", "-d -f"),
+        ("lua luajit texlua", "-e", "-l"),
+        (
+            "Rscript R osascript groovy scala elixir racket ghc ocaml raku rakudo kotlin swift hy bb clj",
+            "-e --eval",
+            "",
+        ),
+        ("julia", "-e -E --eval --print", ""),
+        ("emacs emacsclient octave sbcl erl nim clisp", "--eval -eval --execute -e -x", ""),
+        ("matlab maxima gnuplot scilab", "-r -e --batch-string -batch", ""),
+        ("guile xonsh nu elvish rc posh pwsh expect", "-c -Command", ""),
+        ("tclsh wish jshell irb ghci jjs go crystal dart", "", ""),
+    )
+    for program in programs.split()
 }
 """Interpreters: options that are followed by a program, and others that are followed by a value."""
+_GUESSED = frozenset(_LANGUAGES) - words(
+    "python pypy ipython ipython3 micropython perl ruby node nodejs bun deno php lua luajit tclsh wish mongosh mongo"
+)
+"""Languages of which only the literals are read: what would be a command there is held to be one."""
+_SUBCOMMANDS = words("run eval e exec script")
+_RUNNING_MODULES = words("timeit IPython code pdb cProfile")
 _AWKS = words("awk gawk mawk nawk")
+_EDITORS = words("vim vi nvim view ex gvim rvim vifm")
 _LINES = {
-    program: re.compile(pattern, re.DOTALL)
+    program: re.compile(rf"(?:{pattern})", re.DOTALL)
     for programs, pattern in {
-        "vim vi nvim view ex gvim": r"[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:r|read|w|write)?\s*!(.+)",
-        "ed red": r"[%\d,.$]*\s*[rwe]?\s*!(.+)",
-        "sqlite3 sqlite": r"\s*\.(?:shell|system)\s+(.+)|\s*\.(?:once|output|import)\s+['\"]?\|(.+)",
-        "mysql mariadb": r"\s*(?:system|\\!)\s+(.+)",
-        "psql": r"\s*\\!\s*(.+)|\s*\\(?:o|g|w)\s*\|(.+)|.*\b(?i:program)\s+'((?:[^']|'')+)'.*",
-        "gdb": r"\s*(?:shell|!|make)\s*(.+)",
-        "less more ftp gnuplot": r"\+?!(.+)",
-        "osascript": r".*do shell script \"((?:[^\"\\]|\\.)*)\".*",
-        "tclsh": r".*?\bexec\s+([^\];\n]+).*",
+        "vim vi nvim view ex gvim rvim": r"^[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:r|read|w|write)?\s*!(.+)",
+        "ed red": r"^[%\d,.$]*\s*[rwe]?\s*!(.+)",
+        "sqlite3 sqlite duckdb": r"^\s*\.(?:shell|system)\s+(.+)|^\s*\.(?:once|output|import)\s+['\"]?\|(.+)"
+        r"|\bedit\([^,]*,\s*'([^']+)",
+        "mysql mariadb": r"^\s*(?:system|\\!)\s+(.+)|^--pager=(.+)",
+        "psql": r"\\!\s*(.+)|\\(?:o|g|w)\s*\|(.+)|\b(?i:program)\s+'((?:[^']|'')+)'|^\s*\\.*`(.+)`",
+        "gdb lldb": r"^\s*(?:platform\s+)?(?:shell|!|make)\s*(.+)|^\s*pipe\s.*?\|\s*(.+)",
+        "less more ftp sftp lftp gnuplot telnet dc r2 radare2 rizin vifm ipython ipython3 python maxima": (
+            r"^[\s+:\[]*!+\s*([^\]]+)"
+        ),
+        "sqlplus ranger weechat irssi": r"^\s*!\s*(.+)|^\s*/?(?:host|shell|exec)\s+(.+)",
+        "mail mailx mutt": r"^\S{0,2}~[!|]\s*(.+)|^`(.+)`$",
+        "osascript": r"do shell script \"((?:[^\"\\]|\\.)*)\"",
+        "tclsh wish expect": r"\b(?:exec|spawn|system|file\s+delete\s+(?=-\w+\s+/))\s*([^\];\n]+)",
+        "sqlcmd isql": r"(?i:xp_cmdshell)\s*'((?:[^']|'')+)'|^\s*[:!]+\s*(.+)",
+        "tex latex pdftex pdflatex xetex xelatex luatex lualatex": r"write18\s*\{(.+)\}|\\input\s*\|\"?([^\"]+)",
+        "m4": r"e?syscmd\(\s*`?([^)']+)",
+        "troff groff nroff man": r"^\.\s*(?:sy|pso)\s+(.+)",
+        "gs ghostscript": r"%pipe%([^)]+)",
+        "convert magick mogrify identify composite montage": r"^(?:\w+:)?\|(.+)",
+        "kak": r"%sh\{(.+)\}",
+        "crontab": r"^(?:@\w+|(?:[\d*/,-]+\s+){5})\s*(.+)",
     }.items()
     for program in programs.split()
 }
-"""Clients and editors: a line that hands the rest of it to a shell."""
+"""Clients and editors: a line, or a part of it, that is handed to a shell."""
 _SHELL_CALLS = words(
     """
     system system2 popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
     check_output getoutput getstatusoutput Popen execute execl execle execlp execv execve execvp execvpe spawnl spawnlp
     spawnv spawnvp posix_spawn posix_spawnp capture2 capture2e capture3 create_subprocess_shell create_subprocess_exec
-    shell_command async_shell_command shell_command_to_string call_process_shell_command run_program
+    shell_command async_shell_command shell_command_to_string call_process_shell_command run_program syscmd esyscmd
+    ProcessBuilder startProcess
     """
 )
-_WITH_MODULE = words("run call exec spawn shell sh command")
+_WITH_MODULE = words("run call exec spawn shell sh command Command")
 """Names of calls that run programs behind one of the modules below, and otherwise mean much else."""
-_MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fabric|sys\.process")
-_BARE = re.compile(r"perl|ruby|php|R|Rscript|julia|elixir|lua|osascript")
+_MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fabric|sys\.process|\bpty\b|shelljs|execa")
+_BARE = re.compile(r"perl|ruby|raku|chef-apply|php|R|Rscript|julia|elixir|lua|osascript")
+_BARE_CALLS = words("perl ruby raku")
 _EVALUATES = words("eval exec instance_eval class_eval execfile loadstring runInThisContext runInNewContext Function")
 _REMOVES = words(
     """
@@ -74,10 +106,36 @@ _WRITES = words(
 )
 _MADE_FOR_ALL = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
 _HOME = re.compile(r"expanduser|home\(\)|homedir|\bHOME\b")
-_FORKS, _FOREVER = re.compile(r"\bfork\b"), re.compile(r"\bwhile\b|\bfor\s*\(\s*;|\bloop\b|\buntil\b")
-_KILLS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\s*,|['\"]?\w+['\"]?\s*,\s*-1\b)")
-_CONNECTS = re.compile(r"\bsocket\b|fsockopen|TCPSocket|/inet/tcp|net\.(?:connect|Socket)|IO::Socket|socket\.tcp")
-_GIVES_SHELL = re.compile(r"dup2|pty\.spawn|/bin/(?:ba|z|da)?sh|\bsh -i|fdopen|cmd\.exe")
+_FORKS, _FOREVER = (
+    re.compile(r"\bfork\b"),
+    re.compile(r"\bwhile\b|\bfor\s*\(\s*;|\bloop\b|\buntil\b|\biter\(int|\b(?:count|cycle|repeat)\("),
+)
+_KILLS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\s*,|['\"]?-?\w+['\"]?\s*,\s*-1\b)")
+_CONNECTS = re.compile(
+    r"\bsocket\b|fsockopen|TCPSocket|/inet/|net\.(?:connect|Socket)|IO::Socket|socket\.tcp|require\(.(?:node:)?(?:net|tls)\b"
+)
+_GIVES_SHELL = re.compile(
+    r"dup2|pty\.spawn|/bin/(?:ba|z|da)?sh|\bsh -i|\bsh\s*[<>]&|fdopen|cmd\.exe|spawn\(\s*['\"](?:ba|z|da)?sh\b"
+)
+_TERMINAL = re.compile(r"pty\.spawn\(\s*\[?\s*['\"](?:/\w+)*/?(?:ba|z|da)?sh['\"]\s*[\])]")
+_SENDS = re.compile(
+    r"urlopen|requests\.|httpx|aiohttp|http\.client|HTTP|\bfetch\(|axios|https?\.(?:request|get)\(|LWP|/inet/|https?://|smtplib"
+    r"|\bsocket\b|fsockopen"
+)
+_ENVIRONMENT = re.compile(
+    r"\bos\.environ\b(?!\s*(?:\[|\.get\b|\.setdefault))|process\.env\b(?!\s*[\[.])|%ENV\b|\bENV\.(?:to_|inspect|map|each)"
+    r"|\$_(?:ENV|SERVER)\b(?!\s*\[)|\bgetenv\(\s*\)"
+)
+_WALKS = re.compile(
+    r"glob|\bwalk|scandir|iterdir|listdir|readdir|opendir|children|\bfind|Dir\b|Directory|shelljs|rimraf"
+)
+_REMOVING = re.compile(
+    r"unlink|rm_?rf|\brm\b|rimraf|rmdir|rmtree|\bdelete(?:Dir|Recursively)?!?\s*\(|\bremove\w*!?\s*\(|RemoveAll|removeItem|removeDirectory|removePath"
+)
+_PRINTS = re.compile(r"\b(?:print\w*|puts|putStr\w*|echo|say|log|write\w*|message|display)\b")
+_PROGRAM = re.compile(r"(?:/[\w.-]+)*/?[A-Za-z][\w.+-]*")
+_MAX_LITERALS = 20
+_PLACE = re.compile(r"(?:/|~)[\w./*~-]*")
 _TOKEN = re.compile(
     r"(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?\*/)?(?P<prefix>[fFrRbBuU]{0,2})"
     r"(?P<string>'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`\\]|\\.)*`|(?:\bqx|%x)[{(\[][^})\]]*[})\]])"
@@ -85,6 +143,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_INTERPOLATED = re.compile(r"[$@]\w+(?:->)?(?:[\[{][^\]}]*[\]}])*")
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
 _MAX_PROGRAM = 50_000
 _MAX_REFERENCES = 3
@@ -99,47 +158,86 @@ _READ_FILES = words("cat grep head tail sort uniq")
 _Token = tuple[str, str]
 
 
-_EDITORS = words("vim vi nvim view ex gvim")
-
-
 def runs(command: Command) -> Runs:
     """Return what a program in another language runs that a command is given."""
     name = command.name
     if name in ("sed", "gsed"):
         return _sed(command)
-    found = Runs()
-    if pattern := _LINES.get(name):
-        lines = [line for text in (*command.texts, command.given or "") for line in text.splitlines()]
-        matches = (pattern.fullmatch(line) for line in lines if len(line) < _MAX_PROGRAM)
-        found = Runs(texts=tuple(next(filter(None, match.groups())) for match in matches if match))
+    found = _lines(_LINES[name], command) if name in _LINES else Runs()
     if name in _LANGUAGES:
         return _joined(found, _interpreted(command))
     if name in _AWKS:
-        operands = Options.of(command.args, ("-F", "-v", "-f", "--file"), first_ends=True)
-        code = "" if operands.value("-f", "--file") or not operands.operands else operands.operands[0].text
-    elif name in _EDITORS:
+        options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
+        file = options.value("-f", "--file")
+        set_ = [word.text for word in options.operands] + [
+            text for one, text in options.values if one in ("-v", "--assign")
+        ]
+        values = "".join(
+            f"{name} = {value!r};\n"
+            for name, sign, value in (one.partition("=") for one in set_)
+            if sign and name.isidentifier()
+        )
+        code = "" if file or not options.operands else options.operands[0].text
+        found = _joined(found, _file(command, file)) if file else found
+        return _joined(found, _judged(values + code, command)) if code else found
+    if name in _EDITORS or name.endswith(("tex", "latex")):
         code = "\n".join(command.texts)
+    elif name in ("redis-cli", "valkey-cli") and command.texts:
+        code = "\n".join(command.texts) if "eval" in map(str.lower, command.texts) else ""
     else:
         code = "\n".join(
-            text.partition(" ")[2]
+            text.strip().partition(" ")[2]
             for text in command.texts
-            if name == "gdb" and text.startswith(("python ", "call ", "print "))
+            if name in ("gdb", "lldb")
+            and text.strip().startswith(("py ", "python ", "script ", "call ", "print ", "p "))
         )
     return _joined(found, _judged(code, command)) if code else found
+
+
+def _lines(pattern: re.Pattern[str], command: Command) -> Runs:
+    """Return what the arguments and the input of a client hand to a shell."""
+    feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
+    lines = [
+        re.sub(r"^--?(?!-?pager)[\w-]+=|^-[a-zA-Z](?=!)", "", line)
+        for text in (*command.texts, command.given or "", *(one.prints or "" for one in feeding))
+        for line in text.splitlines()
+        if len(line) < _MAX_PROGRAM
+    ]
+    found = (one for line in lines for one in pattern.finditer(line))
+    return Runs(texts=tuple(filter(None, (next(filter(None, one.groups()), "") for one in found))))
+
+
+def _file(command: Command, path: str) -> Runs:
+    """Return what a program runs that stands in a file: in the input, or in what commands print."""
+    if path in ("-", "/dev/stdin", "/dev/fd/0"):
+        return _read(command, command.fed_by, command.given)
+    feeding = tuple(fed for word in command.args if word.text.endswith(path) for fed in word.fed_by)
+    return _read(command, feeding, _printed(feeding)) if feeding else Runs()
 
 
 def _interpreted(command: Command) -> Runs:
     given, valued = (text.split() for text in _LANGUAGES[command.name])
     options = Options.of(command.args, (*given, *valued), first_ends=True)
     codes = [value for option, value in options.values if option in given]
-    if command.name in ("emacs", "deno"):
-        codes += [value for option, value in pairwise(command.texts) if option in (*given, "eval")]
+    operands = options.operands
+    if command.name in _GUESSED or command.name == "deno":
+        codes = [value for option, value in pairwise(command.texts) if option in (*given, "eval", "e")]
+        codes += [
+            text.partition(text[len(one)])[2]
+            for text in command.texts
+            for one in given
+            if text.startswith((one + "=", one + ":"))
+        ]
+    if options.value("-m") in _RUNNING_MODULES:
+        codes += [text for text in command.texts if not text.startswith("-") and text not in _RUNNING_MODULES]
     if codes:
         return _given("\n".join(codes), command)
-    operand = next(iter(options.operands), None)
+    operand = next(iter(operands), None)
     if operand and operand.fed_by:
         return _read(command, operand.fed_by, _printed(operand.fed_by))
-    if options.value("-m") or (operand and operand.text not in ("-", "/dev/stdin")):
+    if operand and operand.text in _SUBCOMMANDS:
+        operand = next(iter(operands[1:]), None)
+    if (options.value("-m") and options.value("-m") != "code") or (operand and operand.text not in ("-", "/dev/stdin")):
         return Runs()
     return _read(command, command.fed_by, command.given)
 
@@ -149,9 +247,27 @@ def _given(code: str, command: Command) -> Runs:
         feeding = tuple(fed for word in command.args for fed in word.fed_by)
         reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
         return Runs(reasons=(reason,) if reason else ())
-    if command.name in ("emacs", "sbcl", "guile", "racket"):
+    if command.name in ("emacs", "emacsclient", "sbcl", "guile", "racket"):
         code = re.sub(r"(?<=[a-z])-(?=[a-z])", "_", code)
     return _judged(code, command)
+
+
+def _guessed(code: str, command: Command) -> Runs:
+    """Return the commands that the literals of a program would be, and those that its statements are."""
+    literals = [text for kind, text in _tokens(code, command.name) if kind in ("string", "shell")][:_MAX_LITERALS]
+    lines = [line.strip("`'$[]() ") for line in re.split(r"[;\n|]", code)[:_MAX_LITERALS]]
+    guesses = [literals[at : at + 8] for at in range(len(literals))] if not _PRINTS.search(code) else []
+    for text in [*lines, *(literals if guesses else ())]:
+        try:
+            guesses.append(shlex.split(text.replace("<", " ").replace(">", " ")))
+        except ValueError:
+            continue
+    made = [
+        tuple(Word(text, glob="*" in text) for text in guess)
+        for guess in guesses
+        if guess and _PROGRAM.fullmatch(guess[0])
+    ]
+    return Runs(tuple(Command(one, directory=command.directory, start=command.start, carried=True) for one in made))
 
 
 def _joined(one: Runs, other: Runs) -> Runs:
@@ -189,11 +305,38 @@ def unseen(feeding: Sequence[Command], what: str) -> str:
 def _judged(code: str, command: Command) -> Runs:
     if len(code) > _MAX_PROGRAM:
         return Runs(reasons=(f"{UNSEEN}: a program is too long",))
+    for pattern, plain in _PLAINLY.items():
+        code = pattern.sub(plain, code)
+    if command.name in _QUOTES_BY_NAME:
+        code = _QUOTED.sub(_quoted, code)
     tokens = list(_tokens(code, command.name))
     values = _values(tokens)
     made = _Program(command, code, tokens, values)
     made.read()
-    return Runs(tuple(made.commands), tuple(made.texts), tuple(dict.fromkeys(made.reasons)))
+    found = Runs(tuple(made.commands), tuple(made.texts), tuple(dict.fromkeys(made.reasons)))
+    return _joined(found, _guessed(code, command)) if command.name in _GUESSED else found
+
+
+_PLAINLY: Mapping[re.Pattern[str], str] = {
+    re.compile(r"\bsys\.executable\b"): "'python3'",
+    re.compile(r"\bprocess\.execPath\b"): "'node'",
+    re.compile(r"\$\^X\b"): "'perl'",
+    re.compile(r"\{\s*args\s*:\s*(\[[^\]]*\])[^}]*\}"): r"\1",
+    re.compile(r"\b(system|exec)\s*\{[^}]*\}"): r"\1",
+}
+"""Forms that are written in another way before a program is taken apart."""
+_QUOTES_BY_NAME = words("perl ruby raku")
+_QUOTED = re.compile(
+    r"(?:\b(q[qw]?)|%([qQwW]))\s*(?:\(([^()]*)\)|\{([^{}]*)\}|\[([^\[\]]*)\]|/([^/]*)/|\|([^|]*)\|)|\b(?:run|shell)\s*<([^<>]+)>"
+)
+
+
+def _quoted(found: re.Match[str]) -> str:
+    kind = (found[1] or found[2] or "w").lower()
+    inner = next((one for one in found.groups()[2:] if one), "")
+    if kind.endswith("w"):
+        return ("run " if found[8] else "") + "(" + ", ".join(map(repr, inner.split())) + ")"
+    return json.dumps(inner) if kind != "q" else repr(inner)
 
 
 def _tokens(code: str, language: str) -> Iterator[_Token]:
@@ -206,12 +349,12 @@ def _tokens(code: str, language: str) -> Iterator[_Token]:
             yield "sign", "/"
         if kind == "string":
             runs = text[:1] in "q%" or (text.startswith("`") and language in ("perl", "ruby", "php", "julia"))
-            yield "shell" if runs else "string", _plain(text, found["prefix"])
+            yield "shell" if runs else "string", _plain(text, found["prefix"], language)
         elif kind not in ("space", "hidden"):
             yield kind, text
 
 
-def _plain(text: str, prefix: str = "") -> str:
+def _plain(text: str, prefix: str, language: str) -> str:
     """Return the text of a literal; an interpolation in it is unknown."""
     shell = re.match(r"(?:qx|%x)", text)
     width = 3 if text.startswith(("'''", '"""')) or (shell and text.startswith("qx")) else 1
@@ -220,7 +363,10 @@ def _plain(text: str, prefix: str = "") -> str:
         inner = _ESCAPES.sub(_character, inner)
     if "f" in prefix.lower():
         inner = re.sub(r"\{[^{}]*\}", UNKNOWN, inner)
-    return re.sub(r"[$#]\{[^{}]*\}", UNKNOWN, inner) if not text.startswith("'") else inner
+    if text.startswith("'"):
+        return inner
+    inner = re.sub(r"[$#]\{[^{}]*\}", UNKNOWN, inner)
+    return _INTERPOLATED.sub(UNKNOWN, inner) if language in ("perl", "php") and not text.startswith("`") else inner
 
 
 def _character(found: re.Match[str]) -> str:
@@ -260,7 +406,7 @@ class _Program:
         self._aliases = {
             found[2] or found[3]: found[1] or found[4]
             for found in re.finditer(r"\b(\w+)\s+as\s+(\w+)|\b(\w+)\s*=\s*(?:\w+\.)+(\w+)\s*(?=[;\n]|$)", code)
-        }
+        } | {found[2]: found[1] for found in re.finditer(r"[{,]\s*(\w+)\s*:\s*(\w+)", code) if found[1] in _SHELL_CALLS}
 
     def read(self) -> None:
         """Go through all calls."""
@@ -269,8 +415,17 @@ class _Program:
             self._run("kill", "-9", "-1")
         if _FORKS.search(code) and _FOREVER.search(code):
             self.reasons.append("it is a fork bomb: a program that starts itself over and over")
-        if _CONNECTS.search(code) and _GIVES_SHELL.search(code):
+        if (_CONNECTS.search(code) and _GIVES_SHELL.search(code)) or _TERMINAL.search(code):
             self.reasons.append("it gives a shell to a connection")
+        literals = [text for kind, text in self._tokens if kind == "string"]
+        if _SENDS.search(code):
+            secrets = (secret(Word(text), self._command) for text in literals if "/" in text or text.startswith("."))
+            names = ["the environment"] if _ENVIRONMENT.search(code) else [one for one in secrets if one]
+            self.reasons += [f"it sends secrets elsewhere ({one})" for one in names]
+        walks = self._command.name in (_GUESSED | _EDITORS) or _WALKS.search(code)
+        if walks and _REMOVING.search(code):
+            for place in filter(_PLACE.fullmatch, literals):
+                self._run("rm", "-rf", place.rstrip("*") if place.strip("/*") == "" else place)
         for at, (kind, text) in enumerate(self._tokens):
             if kind == "shell":
                 self.texts.append(text)
@@ -290,9 +445,18 @@ class _Program:
             where = replace(Command(directory=self._command.directory, start=self._command.start), carried=True)
             self.commands.append(replace(where, redirects=(Redirect(">", Word(path)),)))
 
+    def _meant(self, token: _Token) -> _Token:
+        """Return the literal that a variable is set to, or the token as it is."""
+        value = self._values.get(token[1], []) if token[0] == "name" else []
+        return value[0] if len(value) == 1 and value[0][0] == "string" else token
+
     def _piped(self, at: int, sign: str) -> None:
         """`"cmd" | getline`, `print | "cmd"`, `print > "file"` of awk."""
-        before, behind = self._tokens[at - 1 : at] or [("", "")], self._tokens[at + 1 : at + 2] or [("", "")]
+        both = at + 1 < len(self._tokens) and self._tokens[at + 1][1] == "&"
+        before = [self._meant(one) for one in self._tokens[at - 1 : at]] or [("", "")]
+        behind = [self._meant(one) for one in self._tokens[at + 1 + both : at + 2 + both]] or [("", "")]
+        if any(one[0] == "string" and one[1].startswith("/inet") for one in (*before, *behind)):
+            return
         if sign == ">":
             if behind[0][0] == "string":
                 self._write(behind[0][1])
@@ -308,11 +472,18 @@ class _Program:
 
     def _call(self, at: int, name: str) -> None:
         behind = self._tokens[at + 1] if at + 1 < len(self._tokens) else ("", "")
-        if behind[1] != "(" and behind[0] not in ("string", "shell"):
+        bare = self._command.name in _BARE_CALLS and name in (_SHELL_CALLS | _UNLINKS | {"open", "exec", "spawn"})
+        if name == "$" and behind[0] == "string":
+            self.texts.append(behind[1])
+        if name.startswith("@") and behind[1] == "(" and self._command.name in _AWKS:
+            self.reasons.append(_MADE)
+        if behind[1] != "(" and behind[0] not in ("string", "shell") and not (bare and behind[0] == "name"):
             return
         dotted = at > 0 and self._tokens[at - 1][1] in (".", ">", ":")
         module = self._tokens[at - 2][1] if dotted and at > 1 else ""
-        if name in _SHELL_CALLS or (name in _WITH_MODULE and self._is_shell(name, module, dotted=dotted)):
+        if name == "getattr" and (named := self._arguments(at)[1:2]) and named[0] in (_SHELL_CALLS | _REMOVES):
+            self.reasons.append(_MADE)
+        elif name in _SHELL_CALLS or (name in _WITH_MODULE and self._is_shell(name, module, dotted=dotted)):
             self._shell(self._arguments(at), name)
         elif name in _EVALUATES and not dotted:
             self._evaluate(at)
@@ -326,7 +497,7 @@ class _Program:
             self._open(name, module, self._arguments(at), at)
 
     def _is_recursive(self, name: str) -> bool:
-        of_r = name == "unlink" and self._command.name in ("R", "Rscript")
+        of_r = self._command.name in ("R", "Rscript", "julia")
         return "recursive" in self._code and (
             of_r or (name == "rm" and bool(re.search(r"\bfs\b|promises", self._code)))
         )
@@ -341,7 +512,11 @@ class _Program:
         return bool(_MODULES.search(self._code)) and not evaluates
 
     def _shell(self, arguments: list[str], name: str) -> None:
-        if name.startswith(("spawn", "posix_spawn")) and arguments and arguments[0] == UNKNOWN and len(arguments) > 2:
+        if (
+            name.startswith(("spawn", "posix_spawn"))
+            and len(arguments) > 2
+            and re.fullmatch(rf"{UNKNOWN}|\d+", arguments[0])
+        ):
             arguments = arguments[1:]  # os.P_WAIT
         if not arguments:
             return
@@ -386,6 +561,8 @@ class _Program:
             for one in arguments:
                 if one.startswith("|") or one.endswith("|"):
                     self.texts.append(one.strip("| "))
+            if {"|-", "-|"} & set(arguments):
+                self._shell(arguments[1 + next(at for at, one in enumerate(arguments) if one in ("|-", "-|")) :], name)
         modes = [text for text in arguments[1:] if re.fullmatch(r"[+>]*[wax>][bt+]*", text)]
         piped = next((text for text in arguments if text.startswith(">") and len(text) > 2), "")
         if name in ("open", "fopen"):
@@ -443,7 +620,7 @@ def _named(name: str, behind: str, values: Mapping[str, list[_Token]], depth: in
     """Return the values of a variable; nothing for a name that only splits or quotes what stands behind it."""
     if name in values and depth < _MAX_REFERENCES and behind not in (".", "("):
         return _elements(values[name], values, enclosed=False, depth=depth + 1) or [UNKNOWN]
-    return [] if name in ("split", "shlex", "c", "my", "raw", "String") else [UNKNOWN]
+    return [] if name in ("split", "shlex", "c", "my", "raw", "String", "glob") else [UNKNOWN]
 
 
 # sed.
@@ -460,8 +637,12 @@ _SED_REPLACES = re.compile(
 def _sed(command: Command) -> Runs:
     options = Options.of(command.args, ("-e", "--expression", "-f", "--file", "-l"))
     scripts = [value for option, value in options.values if option in ("-e", "--expression")]
-    if not scripts and not options.value("-f", "--file"):
+    file = options.value("-f", "--file")
+    if not scripts and not file:
         scripts = [word.text for word in options.operands[:1]]
+    if file:
+        feeding = tuple(fed for word in command.args if word.text.endswith(file) for fed in word.fed_by)
+        scripts += [(command.given if file in ("-", "/dev/stdin") else _printed(feeding)) or ""]
     script = "\n".join(scripts)[:_MAX_PROGRAM]
     texts = [found[1] for found in _SED_RUNS.finditer(script) if found[1]]
     replaced = list(_SED_REPLACES.finditer(script))

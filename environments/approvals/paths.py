@@ -39,7 +39,7 @@ _SHELL_FILES = re.compile(
     r"\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zprofile|zshenv|zlogin|kshrc|cshrc|tcshrc"
     r"|login|xprofile|xinitrc|xsession|pam_environment|netrc|pgpass)"
     r"|\.config/(?:fish/config\.fish|fish/conf\.d/.*|autostart/.*|systemd/user/.*|environment\.d/.*)"
-    r"|\.(?:ssh|gnupg|aws)/.*|Library/LaunchAgents/.*"
+    r"|\.(?:ssh/(?!known_hosts)|gnupg/|aws/).*|Library/LaunchAgents/.*"
 )
 _HARMLESS_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty\d*|ptmx|fd/.*|shm/.*|pts/.*|tcp/.*|udp/.*)"
@@ -120,6 +120,11 @@ def wiped_beyond_here(word: Word, command: Command) -> str | None:
     """Return the same as `wiped`, but None for the working directory and for a directory at the root."""
     lost = wiped(word, command)
     return None if lost and lost.startswith(("the whole working", "a directory at the root")) else lost
+
+
+def moved_away(word: Word, command: Command) -> str | None:
+    """Return the same as `wiped`, but None for a path that is made while it runs: mostly it is one file."""
+    return None if word.text.startswith(UNKNOWN) else wiped(word, command)
 
 
 def swept(word: Word, command: Command) -> str | None:

@@ -1,20 +1,86 @@
-"""Patterns of commands, as they are written in config.yaml."""
+"""Patterns of commands in the section `approvals:` of config.yaml, and the words that a pattern has to name."""
 
 from __future__ import annotations
 
 import posixpath
+import re
 import shlex
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from environments.approvals.command import UNKNOWN, Command
+from environments.approvals.command import Command, Word
+from environments.approvals.runners import is_runner
 from environments.errors import SettingsError
 
 _ANY = "*"
 _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+_ANY_FILE = ("*", "?", "[")
+"""Beginnings of a pattern of file names that may become an option."""
+_EVERY = 1_000_000
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?[-+]?=", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Powers:
+    """The words by which a program runs or writes something, beside its options."""
+
+    operands: int = 0
+    """The number of first operands that are program text, are evaluated, or name what is set or written."""
+    valued: str = ""
+    """Options that are followed by a harmless value, which is no operand."""
+    texts: str = ""
+    """Options that are followed by program text, in place of the first operand."""
+    evaluating: str = ""
+    """Options with which every operand is evaluated."""
+    bundled: bool = False
+    """True if its first word may be options without a dash."""
+    assigns: bool = True
+    """True if an operand such as `name=value` sets something."""
+    dashes: bool = False
+    """True if `--` ends its options."""
+    input: str = ""
+    """`alone` if it reads a program from its input where it has no operand, `always` if it does so anyway."""
+
+
+_COMPARISONS = "-v -R -eq -ne -lt -le -gt -ge"
+_POWERS: dict[str, _Powers] = {
+    program: powers
+    for programs, powers in {
+        "sed gsed": _Powers(1, "-l --line-length", "-e --expression -f --file", dashes=True),
+        "awk gawk mawk nawk": _Powers(
+            1, "-F -v --field-separator --assign", "-f -e -i -l -E --file --source --include --load --exec"
+        ),
+        "python pypy": _Powers(texts="-c -m", input="alone"),
+        "perl ruby": _Powers(texts="-e -E", input="alone"),
+        "node nodejs deno bun": _Powers(texts="-e -p -r --eval --print --require", input="alone"),
+        "php": _Powers(texts="-r -B -R -E -f", input="alone"),
+        "lua luajit R Rscript julia octave osascript groovy scala elixir racket guile tclsh irb": _Powers(
+            texts="-e -E -l -c --eval --execute", input="alone"
+        ),
+        "ed red ex vi vim nvim view gvim emacs gdb psql mysql mariadb": _Powers(
+            texts="-c -S -s -e -ex -x --cmd --command --eval --execute", input="always"
+        ),
+        "sqlite sqlite3 dc m4": _Powers(_EVERY, input="always"),
+        "tar ar": _Powers(bundled=True),
+        "git": _Powers(valued="-C --git-dir --work-tree --namespace", texts="-c --config-env", dashes=True),
+        "printf": _Powers(evaluating="-v", assigns=False),
+        "test [ [[": _Powers(evaluating=_COMPARISONS, assigns=False),
+        "read declare typeset local export readonly let unset mapfile readarray getopts": _Powers(_EVERY),
+        "eval trap alias unalias hash enable complete compgen bind dd tee socat": _Powers(_EVERY),
+        "sort find fd fdfind curl wget make gmake docker podman ssh scp sftp rsync zip less more man": _Powers(),
+        "source . exec history fc openssl rg tree tcpdump nc ncat netcat yq": _Powers(),
+        "wait": _Powers(texts="-p"),
+    }.items()
+    for program in programs.split()
+}
+"""Programs that run or write by their own words. All that run other programs belong to them too."""
+_GIT_TEXTS = frozenset({"config", "bisect", "submodule", "filter-branch", "difftool", "mergetool", "hook"})
+"""Subcommands of git whose operands are programs."""
+_RUNS_OTHERS = _Powers()
 
 
 class CommandPattern:
-    """A pattern of what is denied or asked about.
+    """A pattern of `deny` or `ask`.
 
     It is generous: more words may follow, `*` is any text, and capitals are as small letters.
     """
@@ -27,19 +93,19 @@ class CommandPattern:
         return self._written
 
     def fits(self, command: Command) -> bool:
-        """Whether it names a command, wherever its program lies."""
+        """Return True if it names a command, in whichever directory the program lies."""
         return self.fits_text(command.line) or self.fits_text(" ".join((command.name, *command.texts)))
 
     def fits_text(self, text: str) -> bool:
-        """Whether it names a text as a whole."""
+        """Return True if it names a text as a whole."""
         text = text.lower()
         return fnmatchcase(text, self._pattern) or fnmatchcase(text, f"{self._pattern} *")
 
 
 class AllowedCommand:
-    """A pattern of what is allowed. It is strict, word by word, so that nothing can be put behind or within.
+    """A pattern of `allow`. It is held against a command word by word, so that nothing can be put behind or within.
 
-    Only a `*` that is the last word stands for more words. Raises SettingsError when it cannot be split into words.
+    Only a `*` that is the last word stands for more words. Raises SettingsError if it cannot be split into words.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -52,22 +118,78 @@ class AllowedCommand:
         self._words = words[:-1] if self._more else words
 
     def is_text(self, text: str) -> bool:
-        """Whether it is a text as a whole, to the letter."""
+        """Return True if it is a text as a whole, to the letter."""
         return text.strip() == self._text
 
     def covers(self, command: Command) -> bool:
-        """Whether it names a command that is known to the last word, sets no variable and writes to no file."""
-        written = [redirect.target.text for redirect in command.redirects if redirect.writes]
-        if command.assignments or not _HARMLESS.issuperset(written):
+        """Return True if it names a command of literal words that sets no variable and writes to no file.
+
+        The words by which a program runs or writes something have to stand in the pattern to the letter.
+        """
+        words = command.words
+        if command.assignments or any(one.writes and one.target.text not in _HARMLESS for one in command.redirects):
             return False
-        words = [word.text for word in command.words]
-        if not words or len(words) < len(self._words) or (len(words) > len(self._words) and not self._more):
+        if not words or words[0].glob or not all(word.literal for word in words):
             return False
-        if any(UNKNOWN in word for word in words):
+        if len(words) < len(self._words) or (len(words) > len(self._words) and not self._more):
             return False
-        return all(map(_fits, words, self._words))
+        powers = _POWERS.get(command.name, _RUNS_OTHERS if is_runner(command.name) else None)
+        if powers and _reads_program(command, powers):
+            return False
+        named = _powerful(command, powers) if powers else frozenset()
+        return all(
+            written == word.text or (at not in named and (written is None or _fits(word, written)))
+            for at, word in enumerate(words)
+            for written in (self._words[at] if at < len(self._words) else None,)
+        )
 
 
-def _fits(word: str, pattern: str) -> bool:
-    climbs = ".." in word.split("/") and posixpath.normpath(word) != posixpath.normpath(pattern)
-    return word == pattern or (not climbs and fnmatchcase(word, pattern))
+def _fits(word: Word, pattern: str) -> bool:
+    parts = word.text.split("/")
+    if word.glob and any(part.startswith(".") and fnmatchcase("..", part) for part in parts):
+        return False
+    climbs = ".." in parts and posixpath.normpath(word.text) != posixpath.normpath(pattern)
+    return not climbs and fnmatchcase(word.text, pattern)
+
+
+def _reads_program(command: Command, powers: _Powers) -> bool:
+    """Return True if a program is given on the command's input, where no pattern can name it."""
+    opened = any(one.operator.startswith("<") and one.target.text != "/dev/null" for one in command.redirects)
+    if command.given is None and not command.fed_by and not opened:
+        return False
+    return powers.input == "always" or (powers.input == "alone" and all(map(_is_option, command.texts)))
+
+
+def _powerful(command: Command, powers: _Powers) -> frozenset[int]:
+    """Return the places of the words by which a program runs or writes something."""
+    valued, texts = powers.valued.split(), powers.texts.split()
+    left = _EVERY if set(powers.evaluating.split()) & set(command.texts) else powers.operands
+    found = set()
+    is_value = is_program = ended = False
+    operands = 0
+    for at, word in enumerate(command.args, 1):
+        text = word.text
+        if is_program:
+            found.add(at)
+            is_program = False
+        elif is_value:
+            is_value = False
+        elif powers.dashes and text == "--" and not ended:
+            ended = True
+        elif not ended and (_is_option(text) or (word.glob and text[:1] in _ANY_FILE)):
+            found.add(at)
+            is_value = text in valued
+            is_program = text in texts or (text[:2] != "--" and "-" + text[-1:] in texts)
+            left = 0 if is_program and left != _EVERY else left
+        else:
+            operands += 1
+            if operands == 1 and command.name == "git" and text in _GIT_TEXTS:
+                left = _EVERY
+            is_text = operands <= left or (powers.bundled and at == 1) or (powers.assigns and _ASSIGNMENT.match(text))
+            if is_text or (command.name == "git" and "::" in text):
+                found.add(at)
+    return frozenset(found)
+
+
+def _is_option(text: str) -> bool:
+    return text == "-" or (len(text) > 1 and text[0] in "-+")

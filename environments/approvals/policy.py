@@ -5,14 +5,18 @@ It is no wall. A program may do anything that its command's text does not say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
-from environments.approvals.command import Command
+from environments.approvals.command import UNSEEN, Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
-from environments.approvals.exfiltration import leak
-from environments.approvals.reading.reading import read
+from environments.approvals.exfiltration import leak, takes
+from environments.approvals.plain_text import require_parser
+from environments.approvals.reader import read
+from environments.log import logger
+
+log = logger(__name__)
 
 
 def destructive(command: str, cwd: str | None = None) -> str | None:
@@ -27,24 +31,43 @@ def destructive(command: str, cwd: str | None = None) -> str | None:
         The reason, for people and models; None where nothing is known to be destructive. What could be anything, such
         as a download that a shell reads, and what is too long or nested too deep, has a reason too. The time it takes
         is bounded, whatever the text holds.
+
+    Raises:
+        MissingExtraError: The extra `approvals` is not installed.
     """
+    require_parser("judging commands")
     return next(findings(command, cwd), None)
 
 
 def findings(command: str, cwd: str | None = None) -> Iterator[str]:
     """Return all that `destructive` has to say, the surest first. Arguments are the same."""
-    reading = read(command, cwd or "")
+    try:
+        yield from _found(command, cwd or "")
+    except Exception as error:  # a fault of a table must not let a command pass
+        log.exception("judging a command failed, so that it is asked about")
+        yield f"{UNSEEN}: judging it failed ({type(error).__name__})"
+
+
+def _found(command: str, cwd: str) -> Iterator[str]:
+    reading = read(command, cwd)
+    taken: set[str] = set()
     for one in reading.commands:
-        if reason := judged(one):
+        if reason := judged(one, taken):
             yield reason
+        taken.update(takes(one))
     yield from reading.findings
     if reading.unread:
         yield reading.unread
 
 
-def judged(command: Command) -> str | None:
-    """Say what is destructive about one command, apart from those that it runs in its turn."""
-    return deed(command) or leak(command)
+def judged(command: Command, taken: Collection[str] = ()) -> str | None:
+    """Return what is destructive about one command, apart from those that it runs in its turn; None if nothing is.
+
+    Args:
+        command: The command.
+        taken: Files that commands before it have put secrets into.
+    """
+    return deed(command) or leak(command, taken)
 
 
 def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[CommandRequest], Answer]:
@@ -55,7 +78,9 @@ def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[
 
     Raises:
         ValueError: The decision is another.
+        MissingExtraError: The extra `approvals` is not installed.
     """
+    require_parser("the policy for destructive commands")
     if decision not in ("ask", "deny"):
         raise ValueError(f"decision is {decision!r}; allowed: 'ask', 'deny'")
 

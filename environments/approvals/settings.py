@@ -17,28 +17,28 @@ Verdict = Literal["allow", "ask", "deny"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalSettings:
-    """What is denied or asked about, on every backend and whatever the code that runs commands says."""
+    """Rules for commands, scripts and tool calls on every backend. Hooks in code cannot lift them."""
 
     destructive_commands: Verdict = "allow"
-    """What happens to commands that `environments.approvals.destructive` knows."""
+    """Decision on commands that `environments.approvals.destructive` knows; it needs the extra `approvals`."""
     commands: Verdict = "allow"
-    """What happens to commands that no pattern of `approvals.allow` names."""
+    """Decision on commands that no pattern of `approvals.allow` covers."""
     deny: tuple[str, ...] = ()
-    """Patterns of commands that are denied, whatever else is said of them."""
+    """Patterns of commands that are denied, before all other rules."""
     ask: tuple[str, ...] = ()
     """Patterns of commands that are asked about."""
     allow: tuple[str, ...] = ()
-    """Patterns of commands that go through, unless `approvals.deny` names them."""
+    """Patterns of commands that are allowed, unless a pattern of `approvals.deny` fits."""
     tools: Mapping[str, Verdict] = field(default_factory=dict)
-    """What happens to a script's calls of a tool, by its name or a pattern of names; the first that fits counts."""
+    """Decision on a script's calls of a tool, by its name or a pattern of names; the first that fits counts."""
     scripts: Verdict = "allow"
-    """What happens to scripts."""
+    """Decision on scripts."""
     timeout: PositiveFloat | None = None
-    """Seconds to wait for an answer, after which it is a denial; without it, for as long as it takes."""
+    """Seconds to wait for an answer; none in that time is a denial. Without it the wait has no limit."""
 
 
 def approval_settings(layer: Layer) -> ApprovalSettings | None:
-    """Check the values of the section; None where there are none.
+    """Check the values of the section; None if it is empty.
 
     Raises:
         SettingsError: A key is unknown, or a value is not allowed.

@@ -85,7 +85,7 @@ class Table:
         """Return the deed of the first row that fits a command; None if none does."""
         for name, args in self._programs(command):
             options = Options.of(args, self._valued.get(name, ()))
-            if not options.names.isdisjoint(("help", "version")):
+            if "help" in options.names or ("version" in options.names and not options.operands):
                 continue
             for row in self._rows[name]:
                 operands = _behind(row.words, options.operands)
@@ -103,6 +103,12 @@ class Table:
             if name in self._rows:
                 yield name, command.args
         name = command.name
+        if (
+            "service" in self._rows
+            and command.words
+            and command.words[0].text.startswith(("/etc/init.d/", "/etc/rc.d/"))
+        ):
+            yield "service", (Word(name), *command.args)
         if name in _INTERPRETERS:
             options = Options.of(command.args, ("-m", "-W", "-X", "-c", "-e", "-r", "-d"), first_ends=True)
             module = options.value("-m")

@@ -113,11 +113,12 @@ _SEARCH_FILES = Description(
     "Search for text in files, or for files by name. Use it instead of grep, rg, find and ls. Hidden and ignored files "
     "are searched too; .git and binary files are not.\n"
     "Returns matches sorted by path and line (path, line and content each), total_count, and truncated: whether there "
-    "are more than limit; narrow the search then, or go on with offset. A wrong pattern or path gives error.",
+    "are more than limit; narrow the search then, or go on with offset. engine is ripgrep or grep. A wrong pattern or "
+    "path gives error.",
     {
-        "pattern": "With target=content a regular expression, matched line by line, without look-around and back "
-        "references; escape ( [ . and the like to mean themselves. With target=files a glob: '*.py' for names, "
-        "'src/**/*.py' for paths.",
+        "pattern": "With target=content a regular expression of ripgrep, or of grep -E where there is no ripgrep, "
+        "matched line by line; escape ( [ . and the like to mean themselves. With target=files a glob: '*.py' for "
+        "names, 'src/**/*.py' for paths.",
         "target": "content for lines in files, files for file names.",
         "path": "Directory or file to search.",
         "file_glob": "With target=content: search only files that this glob matches, such as '*.py' or '*.{yaml,yml}'.",

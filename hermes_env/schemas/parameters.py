@@ -152,6 +152,8 @@ class Parameters:
             else:
                 try:
                     values[name] = parameter.value(given)
+                    if isinstance(given, bool) and type(values[name]) in (int, float):
+                        problems.append(f"{name}: Input should be a number, not a truth value")
                 except ValidationError as error:
                     if given is not None or parameter.is_required:
                         problems += [f"{name}: {problem}" for problem in _problems(error)]

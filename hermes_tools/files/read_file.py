@@ -16,8 +16,7 @@ from environments.errors import (
     TerminalError,
 )
 from environments.files import run_on_files
-from hermes_tools.files.long_lines import MAX_LINE_BYTES, cut_line, quoted
-from hermes_tools.files.numbers import LONGEST, number
+from hermes_tools.files.lines import LONGEST, MAX_LINE_BYTES, cut_line, number, quoted
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error, shell_word, target_path
 from hermes_tools.interruption import ToolInterruptedError
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import heapq
 import posixpath
 import shlex
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 
 from environments.base import BaseEnvironment
 from environments.result import CommandResult
-from hermes_tools.files.near_miss import near_misses
+from hermes_tools.interruption import raise_if_interrupted
 
 _LONGEST_PATH = 4096
 """PATH_MAX: the kernel takes no longer ones."""
+_COMPARED_CHARACTERS = 100
+"""The time difflib takes grows with the cube of the length, where few different characters come again and again."""
+_COMPARED_FULLY = 30
 _LISTED_NAMES = 5000
 """How many names of a directory are looked at for a near miss."""
 
@@ -69,3 +75,30 @@ def failed_command_error(result: CommandResult, doing: str) -> str | None:
     if result.exit_code:
         return f"{doing} failed: {result.output.strip() or f'exit code {result.exit_code}'}"
     return None
+
+
+def near_misses(wanted: str, candidates: Iterable[str], most: int, cutoff: float) -> list[str]:
+    """Return the candidates most like `wanted`, the best first: `difflib.get_close_matches`, but for its cost.
+
+    Only the beginnings of long texts are compared, and the full comparison is for those that have most characters
+    in common with `wanted`, in whatever order.
+
+    Args:
+        wanted: What was meant.
+        candidates: What there is.
+        most: How many to return.
+        cutoff: How alike they must be at least, from 0 to 1.
+    """
+    matcher = SequenceMatcher(b=wanted[:_COMPARED_CHARACTERS])
+    likely = []
+    for candidate in candidates:
+        raise_if_interrupted()
+        matcher.set_seq1(candidate[:_COMPARED_CHARACTERS])
+        if matcher.real_quick_ratio() >= cutoff and (bound := matcher.quick_ratio()) >= cutoff:
+            likely.append((bound, candidate))
+    near = []
+    for _, candidate in heapq.nlargest(_COMPARED_FULLY, likely):
+        matcher.set_seq1(candidate[:_COMPARED_CHARACTERS])
+        if (ratio := matcher.ratio()) >= cutoff:
+            near.append((ratio, candidate))
+    return [candidate for _, candidate in heapq.nlargest(most, near)]

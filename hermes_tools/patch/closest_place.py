@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from hermes_tools.files.long_lines import quoted
-from hermes_tools.files.near_miss import near_misses
+from hermes_tools.files.lines import quoted
+from hermes_tools.files.target_paths import near_misses
 
 _COMPARED_LINES = 20_000
 """Fuzzy comparison of more lines than this takes seconds."""

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes_tools.files.long_lines import quoted
+from hermes_tools.files.lines import quoted
 from hermes_tools.patch.text_file import MAX_BYTES, MAX_LINES, is_too_large
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"

@@ -1,1 +1,1 @@
-"""Searching for text in files and for files by name, with the same results whatever the target has to search with."""
+"""Searching for text in files and for files by name, by what the target has: ripgrep or grep, and find."""

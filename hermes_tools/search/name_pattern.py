@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from hermes_tools.search.braces import alternatives
-
 LONGEST_PATTERN = 1000
+_MOST_ALTERNATIVES = 64
+_MOST_CHARACTERS = 4096
+"""Of all alternatives together: the time that a match takes grows with it."""
+_BRACES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
 _STARS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _STAR = re.compile(r"\*\*/|\*\*|[*?]")
 _NOTHING = r"^\x{0}-\x{10ffff}"
@@ -25,7 +27,7 @@ class NamePattern:
 
     pattern: str
     alternatives: tuple[str, ...]
-    """What its braces stand for."""
+    """The same without braces."""
     _fullmatch: Callable[[str], object]
 
     @classmethod
@@ -44,7 +46,7 @@ class NamePattern:
             pattern.encode()
         except UnicodeEncodeError:
             raise ValueError(f"the file name pattern {pattern!r} is not text that UTF-8 can hold") from None
-        expanded = alternatives(pattern.removeprefix("./"))
+        expanded = _alternatives(pattern.removeprefix("./"))
         return cls(pattern, expanded, _compiled("|".join(map(_regex, expanded))))
 
     def matches(self, path: str) -> bool:
@@ -62,8 +64,31 @@ class NamePattern:
         names = [posixpath.basename(one) for one in self.alternatives]
         if not all(_PLAIN.fullmatch(name) for name in names):
             return []
-        # In the C locale, `?` is one byte to `find` and not a whole character.
-        return [re.sub(r"[*?]+", "*", name) for name in names]
+        # In the C locale, `?` is one byte to `find` and not a whole character. `**` may stand for slashes.
+        return [re.sub(r".*\*\*|[*?]+", "*", name) for name in names]
+
+
+def _alternatives(pattern: str) -> tuple[str, ...]:
+    """Return the patterns that one with braces stands for. Braces without a comma stand for themselves.
+
+    Raises:
+        ValueError: There are more than 64, or they have more than 4,096 characters together.
+    """
+    found = [pattern]
+    while any(braces := [_BRACES.search(one) for one in found]):
+        expanded = [
+            f"{one[: brace.start()]}{branch}{one[brace.end() :]}" if brace else one
+            for one, brace in zip(found, braces, strict=True)
+            for branch in (brace[1].split(",") if brace else [""])
+        ]
+        found = list(dict.fromkeys(expanded))
+        if len(found) > _MOST_ALTERNATIVES:
+            raise ValueError(f"the file name pattern has more than {_MOST_ALTERNATIVES} alternatives in its braces")
+        if sum(map(len, found)) > _MOST_CHARACTERS:
+            raise ValueError(
+                f"the alternatives of a file name pattern have at most {_MOST_CHARACTERS:,} characters together"
+            )
+    return tuple(found)
 
 
 def _compiled(regex: str) -> Callable[[str], object]:

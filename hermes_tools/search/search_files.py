@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from environments.base import BaseEnvironment
+from environments.options import check_text
 from hermes_tools.files.target_paths import target_path
-from hermes_tools.interruption import ToolInterruptedError, raise_if_interrupted
+from hermes_tools.interruption import ToolInterruptedError
 from hermes_tools.search.content import ContentQuery, search_content
-from hermes_tools.search.engines import list_command
+from hermes_tools.search.engines import OutputMode, PatternError, names_command
 from hermes_tools.search.name_pattern import NamePattern
-from hermes_tools.search.pattern import PatternError, parse_pattern
-from hermes_tools.search.results import (
-    Match,
-    SearchError,
-    SearchResult,
-    is_decoded,
-    run_search,
-    shown_path,
-    with_skipped,
-)
+from hermes_tools.search.output import SearchError, SearchOutput, too_many_files
+from hermes_tools.search.results import Match, SearchResult, shown_path, with_skipped
 
+SearchTarget = Literal["content", "files"]
 _MOST_LINES = 50_000
 """Matching lines that one call returns; a larger limit has this meaning."""
 _MOST_CONTEXT = 1000
@@ -31,23 +23,23 @@ _MOST_CONTEXT = 1000
 def search_files(
     env: BaseEnvironment,
     pattern: str,
-    target: Literal["content", "files"] = "content",
+    target: SearchTarget = "content",
     path: str = ".",
     file_glob: str | None = None,
     limit: int = 50,
     offset: int = 0,
-    output_mode: Literal["content", "files_only", "count"] = "content",
+    output_mode: OutputMode = "content",
     context: int = 0,
 ) -> SearchResult:
     r"""Search for lines that match a regular expression, or for files by name.
 
-    Hidden and ignored files are searched too; .git, .hg, .svn, binary files (with NUL bytes) and the targets of
-    symbolic links are not.
+    Hidden and ignored files are searched too; .git, .hg, .svn, binary files and the targets of symbolic links are
+    not.
 
     Args:
-        pattern: With target="content" a regular expression, matched with each line: . [...] \d \w \s \b ^ $ | ()
-            * + ? {m,n} and (?i) at the start, without look-around and back references. With target="files" a
-            glob, such as "*.py" over names or "src/**/*.py" over paths.
+        pattern: With target="content" a regular expression, matched with each line: ripgrep's where the target has
+            ripgrep, else that of grep -E, for which (?i) at the start ignores case. With target="files" a glob,
+            such as "*.py" over names or "src/**/*.py" over paths.
         target: "content" for lines in files, "files" for file names.
         path: Directory or file to search; "~" is the home directory.
         file_glob: Search only files this glob matches, such as "*.{py,toml}".
@@ -58,25 +50,28 @@ def search_files(
         context: Lines to give before and after each matching line, at most 1,000.
 
     Returns:
-        A dict with matches, sorted by path and line; total_count (lines, or files with "files_only" and "files")
-        and truncated (whether there are matches beyond these). A match has path, and by mode line and content
-        (over 2000 characters cut with a note), before and after (lists, if context was asked for), or count.
-        skipped lists files left out because their names are not UTF-8, the first 100 of them. An invalid pattern, a
-        missing path or more than 250,000 files give a dict with error alone.
+        A dict with matches, sorted by path and line; total_count (lines, or files with "files_only" and "files");
+        truncated (whether there are matches beyond these); and with target="content" engine: "ripgrep" or "grep".
+        A match has path, and by mode line and content (over 2000 characters cut with a note), before and after
+        (lists, if context was asked for), or count. Of more lines than fit into max_output_bytes, the first are
+        searched for the page and counted. skipped lists files left out because their names are not UTF-8, the
+        first 100 of them. A pattern that the engine refuses, a missing path or more than 250,000 files give a dict
+        with error alone.
 
     Raises:
+        TypeError: An argument is of a wrong type.
         ValueError: A number is negative, limit is 0, context is over 1,000, target or output_mode is unknown, or a
             glob is empty or too long (1,000 characters).
     """
+    for name, text in (("pattern", pattern), ("path", path), ("file_glob", "" if file_glob is None else file_glob)):
+        check_text(name, text)
+    _check_number("limit", limit, 1)
+    _check_number("offset", offset, 0)
+    _check_number("context", context, 0)
     if context > _MOST_CONTEXT:
         raise ValueError(f"context must be at most {_MOST_CONTEXT:,} lines, not {context:,}")
-    if limit < 1 or offset < 0 or context < 0:
-        raise ValueError("limit must be at least 1, offset and context at least 0")
-    if target not in ("content", "files") or output_mode not in ("content", "files_only", "count"):
-        raise ValueError(
-            f"target is 'content' or 'files', output_mode 'content', 'files_only' or 'count': "
-            f"not {target!r} and {output_mode!r}"
-        )
+    _check_choice("target", target, get_args(SearchTarget))
+    _check_choice("output_mode", output_mode, get_args(OutputMode))
     where = target_path(env, path)
     names = NamePattern.parse(file_glob) if file_glob else None
     try:
@@ -84,12 +79,23 @@ def search_files(
             return _search_names(env, where, path, NamePattern.parse(pattern), names, offset, limit)
         if output_mode == "content":
             limit = min(limit, _MOST_LINES)
-        query = ContentQuery(where, path, parse_pattern(pattern), names, offset, limit, output_mode, context)
-        return search_content(env, query)
+        return search_content(env, ContentQuery(where, path, pattern, names, offset, limit, output_mode, context))
     except (SearchError, PatternError) as error:
         return {"error": str(error)}
     except ToolInterruptedError:
         return {"error": f"searching {path} was interrupted"}
+
+
+def _check_number(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is of type {type(value).__name__}; give a whole number")
+    if value < least:
+        raise ValueError(f"{name} is {value}; give a number from {least} on")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; allowed: {', '.join(map(repr, choices))}")
 
 
 def _search_names(
@@ -101,24 +107,17 @@ def _search_names(
     offset: int,
     limit: int,
 ) -> SearchResult:
-    command = list_command(where, pattern.prefilters())
-    header, body = run_search(env, where, shown, command)
-    paths = [path.removeprefix("./") for path in body.split("\0") if path]
-    if header == "file":
-        paths = [posixpath.basename(where)]
-    chosen = sorted(_matching(paths, [pattern] if names is None else [pattern, names]))
-    skipped = [path for path in chosen if not is_decoded(path)]
-    chosen = [path for path in chosen if is_decoded(path)]
+    def is_wanted(path: str) -> bool:
+        return pattern.matches(path) and (names is None or names.matches(path))
+
+    found = SearchOutput(env, where, shown, "names", is_wanted)
+    found.read(names_command(where, pattern.prefilters()))
+    if not found.is_complete:
+        raise too_many_files(env, shown)
+    paths = sorted(record.path for record in found.records if record.path not in found.skipped)
     result = SearchResult(
-        matches=[Match(path=shown_path(shown, header == "file", path)) for path in chosen[offset : offset + limit]],
-        total_count=len(chosen),
-        truncated=offset + limit < len(chosen),
+        matches=[Match(path=shown_path(shown, found.is_file, path)) for path in paths[offset : offset + limit]],
+        total_count=len(paths),
+        truncated=offset + limit < len(paths),
     )
-    return with_skipped(result, skipped)
-
-
-def _matching(paths: Iterable[str], patterns: Sequence[NamePattern]) -> Iterator[str]:
-    for path in paths:
-        raise_if_interrupted()
-        if all(pattern.matches(path) for pattern in patterns):
-            yield path
+    return with_skipped(result, found.skipped)

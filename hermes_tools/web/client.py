@@ -1,17 +1,27 @@
-"""An HTTP client of httpx on connections that a deadline ends, and what its status codes mean."""
+"""An HTTP client of httpx on checked connections, and bodies that are unpacked in small steps."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import ssl
+import zlib
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
 import httpcore
 import httpx
 
-from hermes_tools.web.addresses import AddressRules
-from hermes_tools.web.connection import CheckedNetwork
 from hermes_tools.web.deadline import Deadline
+from hermes_tools.web.network import AddressRules, CheckedNetwork
+
+ACCEPTED = "gzip, deflate"
+"""The encodings that are asked for. Others (br, zstd) can only be unpacked as a whole, whatever their size."""
+_STEP = 65536
+_ANY_HEADER = 32 + zlib.MAX_WBITS
+
+
+class BodyError(Exception):
+    """The body cannot be taken."""
 
 
 def http_client(deadline: Deadline, rules: AddressRules | None, user_agent: str) -> httpx.Client:
@@ -19,26 +29,85 @@ def http_client(deadline: Deadline, rules: AddressRules | None, user_agent: str)
 
     Args:
         deadline: Ends its requests.
-        rules: Where it may connect to; None is anywhere.
-        user_agent: What it calls itself.
+        rules: The addresses that it may connect to; None allows all.
+        user_agent: The header User-Agent.
     """
     transport = _Transport(CheckedNetwork(deadline, rules))
     return httpx.Client(transport=transport, trust_env=False, timeout=None, headers={"User-Agent": user_agent})  # noqa: S113 - the deadline is the time limit
 
 
 def status(code: int) -> str:
-    """Return a status code with what it means."""
+    """Return a status code with its phrase."""
     try:
         return f"{code} {HTTPStatus(code).phrase}"
     except ValueError:
         return str(code)
 
 
+def body_of(answer: httpx.Response, most_bytes: int) -> Iterator[bytes]:
+    """Return the body of an answer, unpacked, in pieces of at most 64 KB or as they come.
+
+    Args:
+        answer: Its body has not been read.
+        most_bytes: The limit, packed and unpacked.
+
+    Raises:
+        BodyError: It is larger, packed in another way, or damaged.
+    """
+    length = answer.headers.get("Content-Length", "")
+    if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > most_bytes:
+        raise _too_large(most_bytes)
+    raw = _bounded(answer.iter_raw(), most_bytes)
+    encoding = answer.headers.get("Content-Encoding", "")
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return raw
+    if name in ("gzip", "x-gzip", "deflate"):
+        return _bounded(_inflated(raw), most_bytes)
+    raise BodyError(f"the body is packed with {encoding!r:.40}, which was not asked for")
+
+
+def _too_large(most_bytes: int) -> BodyError:
+    return BodyError(f"the page is larger than {most_bytes:,} bytes (web.max_bytes)")
+
+
+def _bounded(pieces: Iterable[bytes], most_bytes: int) -> Iterator[bytes]:
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if size > most_bytes:
+            raise _too_large(most_bytes)
+        yield piece
+
+
+def _inflated(raw: Iterable[bytes]) -> Iterator[bytes]:
+    unpacker = None
+    for piece in raw:
+        if unpacker is None and piece:
+            unpacker = zlib.decompressobj(_ANY_HEADER if _has_header(piece) else -zlib.MAX_WBITS)
+        rest = piece
+        while rest and unpacker and not unpacker.eof:
+            try:
+                yield unpacker.decompress(rest, _STEP)
+            except zlib.error:
+                raise BodyError("the body is damaged: it cannot be unpacked") from None
+            rest = unpacker.unconsumed_tail
+    if unpacker and not unpacker.eof:
+        raise BodyError("the body is damaged: it ends too early")
+
+
+def _has_header(piece: bytes) -> bool:
+    """Return whether a body begins as gzip or zlib does. Some servers leave that out, although they should not."""
+    return piece[0] == 0x1F or (piece[0] & 0x0F == 8 and int.from_bytes(piece[:2].ljust(2, b"\0")) % 31 == 0)
+
+
 class _Transport(httpx.BaseTransport):
-    """httpx's own transport takes no network of ours."""
+    """A transport with a network backend of ours, which httpx's own does not take."""
 
     def __init__(self, network: httpcore.NetworkBackend) -> None:
-        self._pool = httpcore.ConnectionPool(ssl_context=httpx.create_ssl_context(), network_backend=network)
+        # This context trusts no authority, and is not used: the network's streams have one for the whole process.
+        unused = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._pool = httpcore.ConnectionPool(ssl_context=unused, network_backend=network)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url

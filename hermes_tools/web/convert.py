@@ -1,4 +1,4 @@
-"""Having pages turned into text by a process that ends when its time does."""
+"""HTML and PDFs turned into text by a process of its own, which ends with the deadline."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from environments.secrets import SAFE_NAMES
 from hermes_tools.web.deadline import Deadline
-from hermes_tools.web.fetch import Fetched
-from hermes_tools.web.text import charsets
 
 if TYPE_CHECKING:
     from hermes_tools.web.convert_page import Order
 
 _PROGRAM = Path(__file__).with_name("convert_page.py")
 _PLACES = threading.BoundedSemaphore(max(2, min(8, os.cpu_count() or 1)))
-"""How many pages are converted at once: it takes a core, and memory."""
+"""Limits the pages that are converted at once: each takes a core, and memory."""
 
 
 class ConversionError(Exception):
@@ -33,39 +30,43 @@ class ConversionError(Exception):
 def converted(
     kind: Literal["html", "pdf"],
     body: BinaryIO,
-    page: Fetched,
+    url: str,
+    charsets: list[str],
     as_markdown: bool,
     most_characters: int,
     deadline: Deadline,
 ) -> tuple[str, str]:
-    """Return the title of a page, and its text: of a longer one, one character more than is wanted.
+    """Return the title of a page and its text: of a longer one, one character more than is wanted.
 
     Args:
-        kind: What it is.
-        body: A file that holds it.
-        page: What else is known of it.
-        as_markdown: Whether links, headings, lists and tables are to be seen.
-        most_characters: How many are wanted.
+        kind: The type of the body.
+        body: A file that holds the body.
+        url: The URL of the page, for its relative links.
+        charsets: Those that an HTML page may be in, the likeliest first.
+        as_markdown: Write links, headings, lists and tables as Markdown.
+        most_characters: The number that is wanted.
         deadline: Ends it.
 
     Raises:
         ConversionError: It cannot be read.
         OutOfTimeError: The time is up.
-        ToolInterruptedError: Nobody waits any more.
+        ToolInterruptedError: The caller's scope was cancelled.
     """
     order: Order = {
         "kind": kind,
         "body": body.fileno(),
-        "url": page.url,
-        "charsets": charsets(body, page.charset),
+        "url": url,
+        "charsets": charsets,
         "as_markdown": as_markdown,
         "most_characters": most_characters,
         "seconds": deadline.remaining(),
     }
-    with deadline.held(_PLACES), tempfile.TemporaryFile() as said, _holding(order) as ordered:
-        exit_code = _run(ordered, said, body.fileno(), deadline)
-        said.seek(0)
-        answer = _read(said.read())
+    with deadline.held(_PLACES), tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as orders:
+        orders.write(json.dumps(order).encode())  # as an argument, the URL would be in the process list
+        orders.seek(0)
+        exit_code = _run(orders, output, body.fileno(), deadline)
+        output.seek(0)
+        answer = _read(output.read())
     if "error" in answer:
         raise ConversionError(answer["error"])
     if exit_code or not {"title", "content"} <= answer.keys():
@@ -73,25 +74,16 @@ def converted(
     return answer["title"], answer["content"]
 
 
-@contextlib.contextmanager
-def _holding(order: Order) -> Iterator[BinaryIO]:
-    """Have an order in a file: as an argument, the URL would be in the process list."""
-    with tempfile.TemporaryFile() as file:
-        file.write(json.dumps(order).encode())
-        file.seek(0)
-        yield file
-
-
-def _run(ordered: BinaryIO, said: BinaryIO, body: int, deadline: Deadline) -> int:
+def _run(orders: BinaryIO, output: BinaryIO, body: int, deadline: Deadline) -> int:
     variables = {name: os.environ[name] for name in SAFE_NAMES if name in os.environ}
     with subprocess.Popen(
         [sys.executable, "-P", str(_PROGRAM)],
-        stdin=ordered,
-        stdout=said,
+        stdin=orders,
+        stdout=output,
         stderr=subprocess.DEVNULL,
         pass_fds=[body],
         env=variables,
-        start_new_session=True,  # a control-C is for us to act upon
+        start_new_session=True,  # a Ctrl-C is for the caller to act on
     ) as process:
         try:
             while True:
@@ -101,10 +93,10 @@ def _run(ordered: BinaryIO, said: BinaryIO, body: int, deadline: Deadline) -> in
             process.kill()
 
 
-def _read(said: bytes) -> dict[str, str]:
-    """Return what the process has said. It may have been cut off, or taken over by what it read."""
+def _read(output: bytes) -> dict[str, str]:
+    """Return the texts in the output of the process, which may be cut off, or be another than its program's."""
     try:
-        answer = json.loads(said)
+        answer = json.loads(output)
     except (ValueError, RecursionError):
         return {}
     if not isinstance(answer, dict):

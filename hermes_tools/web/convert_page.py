@@ -1,7 +1,7 @@
 """Turn an HTML page or a PDF into text: a program of its own, which a page may hang or fill without harm to others.
 
-It reads its order as JSON from standard input, and writes as JSON what came of it: title and content, or error. It uses
-nothing of this package, so that it starts at once.
+The program reads its order as JSON from standard input and writes its answer as JSON: title and content, or error. It
+imports nothing of this package, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_PDF_PAGES = 2000
 
 
 class Order(TypedDict):
-    """What is to be done."""
+    """The order of one page."""
 
     kind: str
     """`html` or `pdf`."""
@@ -32,15 +32,15 @@ class Order(TypedDict):
     url: str
     """For links that are relative."""
     charsets: list[str]
-    """Of an HTML page: those that it may be in, the likeliest first."""
+    """Those that an HTML page may be in, the likeliest first."""
     as_markdown: bool
     most_characters: int
-    """How many are wanted; one more says that there are more."""
+    """The number that is wanted; one more shows that there are more."""
     seconds: float
 
 
 def main() -> None:
-    """Do what is ordered."""
+    """Convert the page of the order."""
     order: Order = json.load(sys.stdin)
     _limit(order)
     try:
@@ -52,7 +52,7 @@ def main() -> None:
         answer = {"title": _without_surrogates(title), "content": _without_surrogates(content)}
     except MemoryError:
         answer = {"error": "it takes too much memory to read"}
-    except Exception as error:  # whatever a page can cause in a library
+    except Exception as error:  # any that a page can cause in a library
         answer = {"error": f"it cannot be read: {type(error).__name__}: {str(error)[:200]}"}
     json.dump(answer, sys.stdout)
 
@@ -66,11 +66,11 @@ def _limit(order: Order) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(what, (most, most))
-    signal.alarm(seconds)  # for the case that nobody is left to end it
+    signal.alarm(seconds)  # for a parent that has died
 
 
 def _without_surrogates(text: str) -> str:
-    """Make what a damaged PDF says text that can be encoded."""
+    """Return text that can be encoded: a damaged PDF has surrogates in its text."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -79,7 +79,7 @@ def _of_html(data: bytes, order: Order) -> tuple[str, str]:
 
     try:
         tree = lxml.html.document_fromstring(_decoded(data, order["charsets"]))
-    except lxml.html.etree.ParserError:  # there is nothing in it
+    except lxml.html.etree.ParserError:  # the page is empty
         return "", ""
     tree.make_links_absolute(order["url"], handle_failures="ignore")
     title = (tree.findtext(".//title") or tree.findtext(".//h1") or "").strip()
@@ -98,7 +98,7 @@ def _decoded(data: bytes, charsets: list[str]) -> str:
 
 
 def _without_declaration(text: str) -> str:
-    """Leave out an XML declaration: lxml refuses text with one that names a charset."""
+    """Return text without its XML declaration: lxml refuses text with one that names a charset."""
     start = text.lstrip("\ufeff \t\r\n")
     return start.partition("?>")[2] if start.startswith("<?xml") else start
 

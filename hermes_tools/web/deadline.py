@@ -1,4 +1,4 @@
-"""The time that a call may take, and leaving off earlier when nobody waits for it any more."""
+"""The deadline of a call of a web tool, which ends as well when the scope of the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from environments.cancellation import current_scope
 from environments.plain_number import plain_number
 from hermes_tools.interruption import ToolInterruptedError
 
-LOOK_UP_SECONDS = 0.05
-"""How long is waited at a time, for anything."""
+_POLL_SECONDS = 0.05
+"""The longest wait between two checks of the deadline."""
 _BLOCKING = threading.BoundedSemaphore(32)
-"""What may be waited for at once that cannot be ended; see `Deadline.abandoning`."""
+"""Limits the threads of `Deadline.abandoning`."""
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class OutOfTimeError(Exception):
 
 
 class Deadline:
-    """When a call has to end: after its seconds, with the scope it was made in, or when it is told to stop.
+    """The end of a call: after its seconds, with the scope that it was made in, or by `stop`.
 
     Args:
         seconds: From now on.
@@ -39,15 +39,15 @@ class Deadline:
         self._stopped = False
 
     def stop(self) -> None:
-        """Have everything that works under it leave off."""
+        """End all work under this deadline."""
         self._stopped = True
 
     def remaining(self) -> float:
         """Return the seconds that are left, more than 0.
 
         Raises:
-            OutOfTimeError: None are.
-            ToolInterruptedError: Nobody waits any more.
+            OutOfTimeError: None are left.
+            ToolInterruptedError: The scope was cancelled, or `stop` was called.
         """
         if self._stopped or (self._scope and self._scope.cancelled):
             raise ToolInterruptedError("it was interrupted")
@@ -57,8 +57,8 @@ class Deadline:
         return left
 
     def moment(self) -> float:
-        """Return the seconds to wait until the next look whether it is over. Raises as `remaining`."""
-        return min(LOOK_UP_SECONDS, self.remaining())
+        """Return the seconds to wait until the next check of the deadline. Raises as `remaining`."""
+        return min(_POLL_SECONDS, self.remaining())
 
     @contextlib.contextmanager
     def held(self, places: threading.Semaphore) -> Iterator[None]:
@@ -70,10 +70,10 @@ class Deadline:
             places.release()
 
     def abandoning(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns, or raise what it raises; it is left alone when the time is up.
+        """Return the result of `work`, which blocks and cannot be ended. When the time is up, it is abandoned.
 
-        It runs in a thread of its own, for work that blocks and cannot be told to end, but ends by itself. At most 32
-        of those run at once in this process. Raises as `remaining`, too.
+        It runs in a thread of its own until it ends by itself. At most 32 of these threads run at once in this process.
+        Raises as `work` and as `remaining`.
         """
         self._take(_BLOCKING)
         future: Future[T] = Future()

@@ -1,78 +1,194 @@
-"""One page: fetched, told apart by what it is, and turned into text."""
+"""One page: fetched with each redirect checked, told apart by its type, and turned into text."""
 
 from __future__ import annotations
 
+import codecs
+import re
 import tempfile
+from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
+import httpx
+
+from hermes_tools.web.client import ACCEPTED, BodyError, body_of, http_client, status
 from hermes_tools.web.convert import ConversionError, converted
 from hermes_tools.web.deadline import Deadline
-from hermes_tools.web.fetch import Fetched, FetchError, fetch
+from hermes_tools.web.network import AddressRefusedError, AddressRules, LookupFailedError
 from hermes_tools.web.settings import WebSettings
-from hermes_tools.web.text import beginning, looks_like_text
+
+_MOST_REDIRECTS = 10
+_LONGEST_URL = 8000
+_ACCEPT = "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,application/json;q=0.9,*/*;q=0.5"
 
 _HTML = ("text/html", "application/xhtml+xml")
 _PDF = ("application/pdf", "application/x-pdf")
 _TEXT = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-sh")
-_UNTOLD = ("", "application/octet-stream", "binary/octet-stream", "application/x-download")
-"""What a server says that does not know."""
-_HEAD = 1024
+_UNKNOWN = ("", "application/octet-stream", "binary/octet-stream", "application/x-download")
+"""Types of a server that does not know the type."""
+_HEAD = 4096
+
+_BYTES_PER_CHARACTER = 4
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Codecs of Python that are no charset of a page. Some take a time that grows with the square of the length."""
 
 
 class PageError(Exception):
     """The page cannot be read. The message is for the caller."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A page that has been fetched, beside its body."""
+
+    url: str
+    """The URL behind all redirects."""
+    media_type: str
+    """Such as `text/html`, or empty if the server does not send it."""
+    charset: str
+    """As the server sends it, or empty."""
+
+
 def read_page(url: object, form: str, settings: WebSettings, deadline: Deadline) -> tuple[str, str]:
     """Return the title and the content of a page.
 
     Args:
-        url: Where it is.
+        url: Begins with http:// or https://.
         form: `markdown`, `text` or `html`.
-        settings: Bounds.
+        settings: Limits, and the hosts and networks that are allowed although they are not public.
         deadline: Ends it.
 
     Raises:
-        PageError: It cannot be read.
+        PageError: It cannot be read, or may not be.
         OutOfTimeError: The time is up.
-        ToolInterruptedError: Nobody waits any more.
+        ToolInterruptedError: The caller's scope was cancelled.
     """
     if not isinstance(url, str):
         raise PageError(f"a URL is text, and this is of type {type(url).__name__}")
+    most = settings.extract_char_limit
     try:
-        with tempfile.TemporaryFile() as body:  # memory stays free, whoever asks for how many pages
-            page = fetch(url, body, settings, deadline)
-            title, text = _read(body, page, form, settings.extract_char_limit, deadline)
-    except (FetchError, ConversionError) as error:
+        with tempfile.TemporaryFile() as body:  # not in memory, which many calls at once would fill
+            page = _fetch(url, body, settings, deadline)
+            kind = _kind(body, page.media_type)
+            if kind == "pdf" or (kind == "html" and form != "html"):
+                charsets = _charsets(body, page.charset)
+                title, text = converted(kind, body, page.url, charsets, form == "markdown", most, deadline)
+            else:
+                title, text = "", _beginning(body, page.charset, most)
+    except (AddressRefusedError, LookupFailedError, BodyError, ConversionError) as error:
         raise PageError(str(error)) from error
     except OSError as error:
         raise PageError(f"it could not be kept here to be read: {error.strerror}") from error
-    return title, _cut(text, settings.extract_char_limit)
+    if len(text) > most:
+        text = f"{text[:most]}\n\n[cut: the page has more than these {most:,} characters]"
+    return title, text
 
 
-def _read(body: BinaryIO, page: Fetched, form: str, most: int, deadline: Deadline) -> tuple[str, str]:
-    kind = _kind(body, page.media_type)
-    if kind == "pdf" or (kind == "html" and form != "html"):
-        return converted(kind, body, page, form == "markdown", most, deadline)
-    return "", beginning(body, page.charset, most)
+def _fetch(url: str, body: BinaryIO, settings: WebSettings, deadline: Deadline) -> _Fetched:
+    """Fetch a page. Its body, unpacked, goes to the file `body`."""
+    with http_client(deadline, AddressRules(settings.allow_private), settings.user_agent) as client:
+        place = _checked(url)
+        for _ in range(_MOST_REDIRECTS + 1):
+            try:
+                found = _get(client, place, body, settings.max_bytes)
+            except httpx.HTTPError as error:
+                raise PageError(f"{place.host}: {error}") from error
+            if isinstance(found, _Fetched):
+                return found
+            place = _checked(found)
+    raise PageError(f"more than {_MOST_REDIRECTS} redirects")
+
+
+def _checked(url: str | httpx.URL) -> httpx.URL:
+    if len(str(url)) > _LONGEST_URL:
+        raise PageError(f"the URL is longer than {_LONGEST_URL:,} characters")
+    try:
+        place = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise PageError(f"this is no URL: {error}") from None
+    if place.scheme not in ("http", "https") or not place.host:
+        raise PageError(f"only http:// and https:// URLs are read, and this is {str(place)!r:.200}")
+    if place.userinfo:
+        raise PageError("the URL holds a user or password, which is not sent; leave it out")
+    return place
+
+
+def _get(client: httpx.Client, place: httpx.URL, body: BinaryIO, most_bytes: int) -> _Fetched | httpx.URL:
+    """Fetch a page, or return the URL that it redirects to."""
+    headers = {"Accept": _ACCEPT, "Accept-Encoding": ACCEPTED}
+    with client.stream("GET", place, headers=headers) as answer:
+        if answer.has_redirect_location:
+            try:
+                return place.join(answer.headers["Location"])
+            except (httpx.InvalidURL, UnicodeError) as error:
+                raise PageError(f"it redirects to what is no URL: {error}") from None
+        if not answer.is_success:
+            raise PageError(f"{place.host} answered {status(answer.status_code)}")
+        for piece in body_of(answer, most_bytes):
+            body.write(piece)
+        body.flush()
+        media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        return _Fetched(str(place), media_type, answer.charset_encoding or "")
 
 
 def _kind(body: BinaryIO, media_type: str) -> Literal["html", "pdf", "text"]:
-    """Tell what a page is, by what its server says, or else by how it begins."""
-    body.seek(0)
-    head = body.read(_HEAD)
-    if media_type in _PDF or (media_type in _UNTOLD and head.startswith(b"%PDF-")):
+    """Return the type of a page by its server's header, or else by its beginning."""
+    head = _head(body)
+    if media_type in _PDF or (media_type in _UNKNOWN and head.startswith(b"%PDF-")):
         return "pdf"
     if media_type in _HTML:
         return "html"
     is_text = media_type.startswith("text/") or media_type in _TEXT or media_type.endswith(("+json", "+xml"))
-    if not (is_text or media_type in _UNTOLD) or not looks_like_text(head):
+    has_text = b"\0" not in head or any(head.startswith(mark) for mark, _ in _MARKS)
+    if not (is_text or media_type in _UNKNOWN) or not has_text:
         raise PageError(f"it is no page, text or PDF, but {media_type or 'something else'!r:.100}")
     start = head.lstrip().lower()
     return "html" if not is_text and start.startswith((b"<!doctype html", b"<html")) else "text"
 
 
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    return f"{text[:most]}\n\n[cut: the page has more than these {most:,} characters]"
+def _head(body: BinaryIO) -> bytes:
+    body.seek(0)
+    return body.read(_HEAD)
+
+
+def _beginning(body: BinaryIO, charset: str, most_characters: int) -> str:
+    """Decode the beginning of a body: at least one character more than is wanted, if there are any."""
+    body.seek(0)
+    data = body.read((most_characters + 1) * _BYTES_PER_CHARACTER)
+    at_end = not body.read(1)
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            return _decoded(data[len(mark) :], name, at_end, "replace")
+    for name in (*_charsets(body, charset), "utf-8"):
+        try:
+            return _decoded(data, name, at_end, "strict")
+        except ValueError:  # the body contradicts its server
+            continue
+    return _decoded(data, "cp1252", at_end, "replace")
+
+
+def _charsets(body: BinaryIO, charset: str) -> list[str]:
+    """Return the charsets that a page may be in: its server's, if there is one, and its own."""
+    found = _META.search(_head(body))
+    return [name for name in (charset, found[1].decode() if found else "") if _is_charset(name)]
+
+
+def _is_charset(name: str) -> bool:
+    try:
+        known = codecs.lookup(name).name
+        b"text".decode(name, "replace")  # refuses codecs of bytes, such as zlib
+    except (LookupError, ValueError):
+        return False
+    return known not in _NO_CHARSETS
+
+
+def _decoded(data: bytes, charset: str, at_end: bool, errors: str) -> str:
+    """Decode text that may end in the middle of a character."""
+    return codecs.getincrementaldecoder(charset)(errors).decode(data, at_end)

@@ -1,4 +1,4 @@
-"""The section `web:` of config.yaml, and the variables over it."""
+"""Settings of the web tools: the section `web:` of config.yaml, and the variables over it."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """Who searches, and what is read of the web."""
+    """The search provider, and limits of the pages that are read."""
 
     search_provider: ProviderName | None = None
-    """Who searches: `searxng`, `brave`, `tavily` or `ddgs`. If not set, the first that has its URL or key; `ddgs`
-    needs neither and has to be chosen."""
+    """The search provider: `searxng`, `brave`, `tavily` or `ddgs`. If not set, the first that has its URL or
+    key; `ddgs` needs neither and has to be chosen."""
     searxng_url: str | None = None
-    """Where a SearXNG of yours is. Its settings must allow the format `json`."""
+    """URL of a SearXNG of yours. Its settings must allow the format `json`."""
     brave_url: str = "https://api.search.brave.com"
-    """Where Brave's search API is."""
+    """URL of Brave's search API."""
     tavily_url: str = "https://api.tavily.com"
-    """Where Tavily's API is."""
+    """URL of Tavily's API."""
     allow_private: tuple[str, ...] = ()
     """Hosts and networks (`intranet.example`, `10.1.0.0/16`) that pages are read from although they are not public."""
     timeout: PositiveFloat = 30.0
@@ -44,7 +44,7 @@ class WebSettings:
     extract_char_limit: PositiveInt = 100_000
     """Characters of a page that are returned."""
     user_agent: str = "Mozilla/5.0 (compatible; hermes-environments)"
-    """What we call ourselves to the servers of pages."""
+    """The header User-Agent of all requests."""
 
     def __post_init__(self) -> None:
         for entry in self.allow_private:

@@ -8,16 +8,15 @@ from typing import Literal, NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.extras import require_libraries
 from hermes_tools.interruption import ToolInterruptedError
 from hermes_tools.web.deadline import Deadline, OutOfTimeError
-from hermes_tools.web.extra import require_extra
 from hermes_tools.web.settings import WebSettings, load_web_settings
 
-MOST_PAGES = 5
-"""How many pages one call reads."""
+_MOST_PAGES = 5
 _FORMATS = ("markdown", "text", "html")
 _CALLS = threading.BoundedSemaphore(8)
-"""How many calls read pages at once; others wait for them."""
+"""Limits the calls that read pages at once; others wait."""
 
 
 class PageResult(TypedDict):
@@ -30,7 +29,7 @@ class PageResult(TypedDict):
 
 
 class WebExtractResult(TypedDict):
-    """What `web_extract` returns. Only `error` is there when no page was read at all."""
+    """The result of `web_extract`: `error` alone if no page was read at all."""
 
     results: NotRequired[list[PageResult]]
     error: NotRequired[str]
@@ -62,28 +61,23 @@ def web_extract(
     wanted = [urls] if isinstance(urls, str) else list(urls)
     if not wanted:
         raise ValueError("urls is empty: give at least one URL")
-    if len(wanted) > MOST_PAGES:
-        return {"error": f"at most {MOST_PAGES} URLs at once, not {len(wanted)}: give the others to another call"}
+    if len(wanted) > _MOST_PAGES:
+        return {"error": f"at most {_MOST_PAGES} URLs at once, not {len(wanted)}: give the others to another call"}
     try:
         settings = load_web_settings()
-        require_extra("web_extract", "httpx", "trafilatura", "pypdf")
+        require_libraries("web_extract", "web", "httpx", "trafilatura", "pypdf")
     except TerminalError as error:
         return {"error": str(error)}
     deadline = Deadline(settings.timeout)
     try:
         with deadline.held(_CALLS):
-            return {"results": _side_by_side(wanted, format, settings, deadline)}
+            return {"results": _read_in_parallel(wanted, format, settings, deadline)}
     except (OutOfTimeError, ToolInterruptedError) as error:
         return {"error": str(error)}
 
 
-def _side_by_side(
-    urls: list[str],
-    format: str,
-    settings: WebSettings,
-    deadline: Deadline,
-) -> list[PageResult]:
-    with ThreadPoolExecutor(MOST_PAGES, thread_name_prefix="hermes-web-page") as threads:
+def _read_in_parallel(urls: list[str], format: str, settings: WebSettings, deadline: Deadline) -> list[PageResult]:
+    with ThreadPoolExecutor(_MOST_PAGES, thread_name_prefix="hermes-web-page") as threads:
         try:
             pages = [threads.submit(_result, url, format, settings, deadline) for url in urls]
             wait(pages)

@@ -1,8 +1,9 @@
-"""One search with ripgrep, with `grep --null` and with a POSIX grep, which have to agree."""
+"""Searches with ripgrep, and with grep where the target has no ripgrep."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sysconfig
 from collections.abc import Iterator
@@ -11,49 +12,28 @@ from typing import get_args
 
 import pytest
 
-from environments import create_environment
-from environments.base import BaseEnvironment
-from hermes_tools.search.content import ContentQuery, search_content
 from hermes_tools.search.engines import Engine
-from hermes_tools.search.name_pattern import NamePattern
-from hermes_tools.search.pattern import parse_pattern
-from hermes_tools.search.results import SearchResult
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 @contextlib.contextmanager
-def with_ripgrep(directory: Path) -> Iterator[BaseEnvironment]:
-    """Make an environment of this machine whose PATH has an `rg`: of the development dependency, or else its own."""
-    for place in (sysconfig.get_path("scripts"), None):
-        if found := shutil.which("rg", path=place):
-            break
-    else:
-        raise FileNotFoundError("these tests compare with ripgrep: install the development dependencies")
+def with_engine(engine: Engine, folder: Path) -> Iterator[None]:
+    """Have environments of this machine find ripgrep, or no ripgrep, in PATH.
+
+    Args:
+        engine: The engine that is to be found.
+        folder: An empty folder, which takes links to programs.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(Path(found).parent), prepend=":")
-        with create_environment("local", cwd=str(directory)) as environment:
-            yield environment
-
-
-def search_with_all(
-    env: BaseEnvironment,
-    pattern: str,
-    path: str = ".",
-    file_glob: str | None = None,
-    limit: int = 1000,
-    offset: int = 0,
-    output_mode: str = "content",
-    context: int = 0,
-) -> SearchResult:
-    names = NamePattern.parse(file_glob) if file_glob else None
-    where = path if path.startswith("/") else f"{env.cwd}/{path}"
-    query = ContentQuery(where, path, parse_pattern(pattern), names, offset, limit, output_mode, context)
-    results = {engine: search_content(env, query, engine) for engine in ENGINES}
-    assert results["grep"] == results["rg"]
-    assert results["posix"] == results["rg"]
-    return results["rg"]
-
-
-def places(result: SearchResult) -> list[tuple[str, int]]:
-    return [(match["path"], match["line"]) for match in result["matches"]]
+        if engine == "ripgrep":
+            folders = [sysconfig.get_path("scripts"), *os.environ["PATH"].split(":")]
+            found = shutil.which("rg", path=":".join(folders))
+            if found is None:
+                raise FileNotFoundError("these tests need ripgrep: install the development dependencies")
+            (folder / "rg").symlink_to(found)
+            patch.setenv("PATH", str(folder), prepend=":")
+        else:
+            folders = os.environ["PATH"].split(":")
+            patch.setenv("PATH", ":".join(each for each in folders if not Path(each, "rg").exists()))
+        yield

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".venv" / "small-installs"
-EXTRAS = ("", "docker", "ssh", "modal", "daytona", "web")
+EXTRAS = ("", "docker", "ssh", "modal", "daytona", "web", "approvals")
 
 
 def python_with(extra: str) -> Path:

@@ -13,23 +13,26 @@ from environments.approvals.reader import read
 
 # The command "zap" notes that it was run. Blanks are written as "_" in the tables, new lines as "^".
 SIGNS = (
-    "zap zap zap zap a echo_ x= x+= eval_ builtin_ command_ ! time_ -p f() f_ function_g in ' \" \\ \\^ $ ` # _ ; ^ & && | || "
-    "( ) { } < >f << <<E E ^E^ <<< case_x_in esac x) *) ;; if_true; then fi do done [[ ]] $x ${x $( (( )) $@ $1 ~ 2>&1 [ $' "
-    '\\\' \\" $" - = , {zap,} {a,zap} z""ap \\zap $\'\\x7aap\' za ${x:-zap} ${a[0]} ${a[@]} $* "$@" shift; set_--_'
+    "zap zap zap zap a echo_ x= x+= eval_ builtin_ command_ ! time_ -p f() f_ function_g in ' \" \\ \\^ $ ` # _ "
+    "; ^ & && | || ( ) { } < >f << <<E E ^E^ <<< case_x_in esac x) *) ;; if_true; then fi do done [[ ]] $x "
+    "${x $( (( )) $@ $1 ~ 2>&1 [ $' \\' \\\" $\" - = , {zap,} {a,zap} z\"\"ap \\zap $'\\x7aap' za ${x:-zap} ${a[0]} "
+    '${a[@]} $* "$@" shift; set_--_'
 )
 FORMS = (
-    "\"{}\" '{}' $({}) `{}` ${{x:-{}}} ${{x#{}}} ({}) {{_{};_}} <({}) $'{}' $(({})) a={}_ <<E^{}^E^ <<'E'^{}^E^ :_<<-E^\t{}^\tE^ "
-    "<<{}^E^zap^ case_x_in_{})_zap;;_esac if_true;_then_{};_fi for_i_in_{};_do_zap;_done for_i_in_{};_do_$i;_done f()_{{_{};_}};_f "
-    "[[_{}_]] eval_'{}' eval_\"{}\" echo_{};_zap :_{}^zap^ :_\"${{x:-{}}}\"_;_zap :_\"$({})\"_;_zap_;_:_\"\" x={};_$x x='{}';_$x "
-    "x=\"{}\";_eval_\"$x\" x=({});_${{x[0]}} a=([1]={});_${{a[1]}} a=({});_\"${{a[@]}}\" set_--_{};_$1 set_--_x_{};_shift;_$* "
-    "f()_{{_$1;_}};_f_{} f()_{{_\"$@\";_}};_f_{} read_x_<<<_{};_$x read_x_<<<_'{}';_$x printf_-v_x_%s_{};_$x trap_'{}'_EXIT "
-    "printf_-v_'a[$({})]'_x test_-v_'a[$({})]' [[_'a[$({})]'_-eq_1_]] declare_-a_'a=($({}))' declare_'x={}';_$x let_'x=a[$({})]' "
-    "mapfile_-c1_-C_'{}'_<<<_x mapfile_-t_a_<<<_'{}';_$a a[$({})]=1 x='a[$({})]';_((_x_)) declare_-n_q=z;_z={};_$q "
-    "z={};_q=z;_${{!q}} source_/dev/stdin_<<<_'{}' PS4='$({})';_set_-x;_: for_((i=0;i<1;i++));_do_{};_done x={};_x=${{x%_}};_$x "
+    "\"{}\" '{}' $({}) `{}` ${{x:-{}}} ${{x#{}}} ({}) {{_{};_}} <({}) $'{}' $(({})) a={}_ <<E^{}^E^ <<'E'^{}^E^ "
+    ":_<<-E^\t{}^\tE^ <<{}^E^zap^ case_x_in_{})_zap;;_esac if_true;_then_{};_fi for_i_in_{};_do_zap;_done "
+    "for_i_in_{};_do_$i;_done f()_{{_{};_}};_f [[_{}_]] eval_'{}' eval_\"{}\" echo_{};_zap :_{}^zap^ "
+    ':_"${{x:-{}}}"_;_zap :_"$({})"_;_zap_;_:_"" x={};_$x x=\'{}\';_$x x="{}";_eval_"$x" x=({});_${{x[0]}} '
+    'a=([1]={});_${{a[1]}} a=({});_"${{a[@]}}" set_--_{};_$1 set_--_x_{};_shift;_$* f()_{{_$1;_}};_f_{} '
+    "f()_{{_\"$@\";_}};_f_{} read_x_<<<_{};_$x read_x_<<<_'{}';_$x printf_-v_x_%s_{};_$x trap_'{}'_EXIT "
+    "printf_-v_'a[$({})]'_x test_-v_'a[$({})]' [[_'a[$({})]'_-eq_1_]] declare_-a_'a=($({}))' "
+    "declare_'x={}';_$x let_'x=a[$({})]' mapfile_-c1_-C_'{}'_<<<_x mapfile_-t_a_<<<_'{}';_$a a[$({})]=1 "
+    "x='a[$({})]';_((_x_)) declare_-n_q=z;_z={};_$q z={};_q=z;_${{!q}} source_/dev/stdin_<<<_'{}' "
+    "PS4='$({})';_set_-x;_: for_((i=0;i<1;i++));_do_{};_done x={};_x=${{x%_}};_$x "
     "shopt_-s_expand_aliases^alias_b='{}'^b {},{} {{{},}} {{{},{}}}"
 )
 # Only what the shell has built in is found, so that nothing but zap and empty files comes of a text.
-DRIVER = "FUNCNEST=30; zap() { echo ran >&9; }; ( eval \"$1\" ) </dev/null >/dev/null 2>&1 9>>ran_"
+DRIVER = 'FUNCNEST=30; zap() { echo ran >&9; }; ( eval "$1" ) </dev/null >/dev/null 2>&1 9>>ran_'
 
 
 def written(table: str) -> list[str]:
@@ -40,7 +43,11 @@ PIECES = st.lists(st.sampled_from(written(SIGNS)), min_size=1, max_size=5).map("
 TEXTS = st.recursive(
     st.just("zap") | PIECES,
     lambda inner: (
-        st.builds(lambda form, text: form.replace("{}", "\0").format().replace("\0", text), st.sampled_from(written(FORMS)), inner)
+        st.builds(
+            lambda form, text: form.replace("{}", "\0").format().replace("\0", text),
+            st.sampled_from(written(FORMS)),
+            inner,
+        )
         | st.lists(inner | st.sampled_from([" ", "\n", ";", "&&"]), min_size=2, max_size=4).map("".join)
     ),
     max_leaves=6,

@@ -138,6 +138,24 @@ def test_the_web_tools_work_or_name_their_extra(run: Run, extra: str) -> None:
         )  # that brings httpx, too
 
 
+def test_rules_work_and_the_policy_for_destructive_commands_works_or_names_its_extra(
+    run: Run, extra: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("approvals: {deny: [curl]}")
+    assert run("-m", "hermes_env", "exec", "--", "true; 'true' x").returncode == 0
+    assert run("-m", "hermes_env", "exec", "--", "true; sudo curl x").returncode == 126
+    config.write_text("approvals: {destructive_commands: deny}")
+    done = run("-m", "hermes_env", "exec", "--", "rm -rf /")
+    if extra == "approvals":
+        assert (done.returncode, done.stdout) == (126, "")
+        assert run("-m", "hermes_env", "exec", "--", "x=$(true)").returncode == 0
+    else:
+        assert (done.returncode, done.stdout) == (125, "")
+        assert "pip install 'hermes-environments[approvals]'" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 def test_a_backend_that_lacks_its_client_is_refused_with_its_extra(run: Run, extra: str) -> None:
     backend = "docker" if extra == "daytona" else "daytona"
     done = run("-m", "hermes_env", "exec", "--backend", backend, "--", "true")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.approvals import destructive
+from environments.approvals import destructive, policy
 
 
 def table(name: str) -> list[tuple[str, str]]:
@@ -72,3 +72,11 @@ def test_what_is_nested_too_deep_is_not_let_through() -> None:
 def test_values_made_of_values_do_not_grow_without_bound() -> None:
     assert destructive("a=xxxxxxxx;" + "a=$a$a$a$a;" * 40 + "echo $a") is None
     assert destructive("a=xxxxxxxx;" + "a=$a$a$a$a;" * 40 + "$a") is not None
+
+
+def test_a_command_whose_judging_fails_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(command: object) -> str:
+        raise IndexError
+
+    monkeypatch.setattr(policy, "deed", fail)
+    assert destructive("ls") == "cannot be seen through: judging it failed (IndexError)"

@@ -151,8 +151,8 @@ def test_approval_decides_where_a_hook_asks(make: Make) -> None:
     assert asked == [("true", "really?")] * len(answers)
 
 
-def test_asking_with_nobody_there_denies_and_says_so(make: Make) -> None:
-    with pytest.raises(DeniedError, match=r"needs approval .really.* nobody"):
+def test_asking_without_approve_denies_and_names_it(make: Make) -> None:
+    with pytest.raises(DeniedError, match=r"needs approval .really.* no `approve` is set"):
         make(before_command=lambda request: Ask("really?")).execute("true")
 
 
@@ -160,7 +160,7 @@ def test_an_answer_that_does_not_come_in_time_is_a_denial(make: Make, configure:
     configure("approvals: {commands: ask, timeout: 0.01}")
     answer = threading.Event()
     env = make(approve=lambda request, question: answer.wait(60))
-    assert "nobody approved it within 0.01 s" in denial_of(env)
+    assert "it was not approved within 0.01 s" in denial_of(env)
     reasons = [denial_of(env) for _ in range(MAX_QUESTIONS + 1)]
     assert "questions wait" in reasons[-1], "questions without an answer do not pile up"
     assert sum(thread.name == "hermes-approval" for thread in threading.enumerate()) <= MAX_QUESTIONS

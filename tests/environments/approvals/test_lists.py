@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from text_lists import texts_by_heading
 
 from environments.approvals import destructive
-from text_lists import texts_by_heading
 
 DISGUISES, EVERYDAY = (texts_by_heading(Path(__file__).with_name(name)) for name in ("disguises.txt", "everyday.txt"))
 

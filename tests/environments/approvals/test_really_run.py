@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
+import posixpath
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from text_lists import texts_by_heading
 
 from environments.approvals import Allow, CommandRequest
-from environments.approvals.command import UNKNOWN
 from environments.approvals.reader import read
 from environments.approvals.rules import Rules
 from environments.approvals.settings import ApprovalSettings
 
-from text_lists import texts_by_heading
-
 TEXTS = texts_by_heading(Path(__file__).with_name("really_run.txt"))
-GENEROUS = [
-    f"{program} *"
-    for program in (
-        ": [ alias awk base64 builtin cat cd chmod command compgen coproc cp cut dash dd declare echo env eval "
-        "exec export false find flock getopts git grep gunzip gzip hash head install ionice let ln ls make mapfile mkdir "
-        "mv nice nohup perl printf prlimit pushd python3 read readarray readonly rev script scp sed seq set setsid "
-        "shift shopt sort split ssh stdbuf tac tar taskset tee test time timeout tr trap true typeset unset wait "
-        "xargs yes"
-    ).split()
-]
-GENEROUS += ["sed -n *", "git status *", "find . *", "sort -o *", "tar -cf *", "sh -c *", "bash -c *"]
+SEEN = [heading for heading in TEXTS if not heading.startswith("not seen: ")]
+"""Headings of texts in which reading finds the program. In the others it stands in a file, or behind a link or PATH."""
+PROGRAMS = (
+    ": [ alias awk base64 builtin cat cd chmod command compgen coproc cp cut dash dd declare echo env eval "
+    "exec export false find flock getopts git grep gunzip gzip hash head install ionice let ln ls make "
+    "mapfile mkdir mv nice nohup perl printf prlimit pushd python3 read readarray readonly rev script scp sed "
+    "seq set setsid shift shopt sort split ssh stdbuf tac tar taskset tee test time timeout tr trap true "
+    "typeset unset wait xargs yes"
+)
+GENEROUS = [f"{program} *" for program in PROGRAMS.split()] + ["sed -n *", "sort -o *", "sh -c *", "bash -c *"]
 
 
 def prepare(place: Path) -> Path:
@@ -66,10 +64,11 @@ def decided(text: str, **settings: Any) -> object:
 
 
 def finds_mark(text: str) -> bool:
-    """Report whether reading finds MARK, a program made while it runs, or a reason why there may be more."""
+    """Report whether reading finds MARK, a program that may be MARK, or a reason why there may be more."""
     reading = read(text)
-    names = {command.name for command in reading.commands}
-    return bool(reading.unread or reading.findings) or "MARK" in names or any(UNKNOWN in name for name in names)
+    programs = [command.words[0] for command in reading.commands if command.words]
+    may_be = any(not word.literal or word.glob or posixpath.basename(word.text) == "MARK" for word in programs)
+    return may_be or bool(reading.unread or reading.findings)
 
 
 def test_every_text_runs_mark(tmp_path: Path) -> None:
@@ -88,12 +87,12 @@ def test_a_generous_allow_list_lets_no_other_program_through(heading: str) -> No
     assert [text for text, decision in decisions.items() if isinstance(decision, Allow)] == []
 
 
-@pytest.mark.parametrize("heading", TEXTS)
+@pytest.mark.parametrize("heading", SEEN)
 def test_a_denied_program_is_seen(heading: str) -> None:
     decisions = {text: decided(text, deny=["MARK"]) for text in TEXTS[heading]}
     assert [text for text, decision in decisions.items() if isinstance(decision, Allow)] == []
 
 
-@pytest.mark.parametrize("heading", TEXTS)
+@pytest.mark.parametrize("heading", SEEN)
 def test_the_program_is_found_or_more_is_expected(heading: str) -> None:
     assert [text for text in TEXTS[heading] if not finds_mark(text)] == []

@@ -10,8 +10,8 @@ import pytest
 
 from environments.base import BaseEnvironment
 from hermes_tools.files import write_file as writing
-from hermes_tools.files.near_miss import near_misses
 from hermes_tools.files.read_file import WHOLE, read_file
+from hermes_tools.files.target_paths import near_misses
 from hermes_tools.files.write_file import write_file
 
 HUGE = 10**12

@@ -141,3 +141,11 @@ def test_a_relative_path_starts_where_the_session_is(env: BaseEnvironment, tmp_p
     (tmp_path / "sub" / "a.txt").write_text("here\n")
     env.execute("cd sub")
     assert read_file(env, "a.txt")["content"] == numbered((1, "here"))
+
+
+def test_plain_text_is_as_it_is_in_the_file(env: BaseEnvironment, tmp_path: Path) -> None:
+    for text in ("", "one\r\ntwo", "one\n\n", "x" * 5000 + "\r\n", "line\r\n" * 60_000 + "last"):
+        (tmp_path / "a").write_bytes(text.encode())
+        assert read_file(env, "a", limit=100_000, numbered=False)["content"] == text
+    assert read_file(env, "a", offset=2, limit=1, numbered=False)["content"] == "line\r\n"
+    assert read_file(env, "a", offset=60_001, numbered=False)["content"] == "last"

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import shlex
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError
+from environments.local import LocalEnvironment
+from environments.options import Command
+from environments.result import CommandResult
 from environments.settings import WRITE_DENYLIST
+from environments.shell.files import ShellFiles
+from environments.shell.transfer import Runner
 from environments.sources import load_settings
 from hermes_tools.files.write_file import write_file
 from hermes_tools.patch.patch import patch
@@ -29,13 +39,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@pytest.fixture
-def make(home: Path) -> Iterator[Make]:
+@pytest.fixture(params=["own means", "shell"])
+def make(request: pytest.FixtureRequest, home: Path) -> Iterator[Make]:
+    """Makes an environment that writes by its own means, or by the shell as other targets do."""
     made: list[BaseEnvironment] = []
 
     def make(**settings: object) -> BaseEnvironment:
-        made.append(create_environment("local", cwd=str(home.parent / "work"), **settings))
-        return made[-1]
+        env = create_environment("local", cwd=str(home.parent / "work"), **settings)
+        made.append(env)
+        if request.param == "shell":
+            env.__dict__["files"] = ShellFiles(Runner(cast("LocalEnvironment", env)), "local")
+        return env
 
     yield make
     for env in made:
@@ -182,15 +196,54 @@ def test_the_usual_list_has_paths_that_can_be_compared() -> None:
     assert all(path.startswith(("~/", "/")) and not path.endswith("/") for path in WRITE_DENYLIST)
 
 
-def test_every_posix_shell_sees_the_same(make: Make, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class _Through(Runner):
+    """Has another shell run each text."""
+
+    shell = ""
+
+    async def run(self, command: Command) -> CommandResult:
+        return await super().run(command._replace(text=f"{self.shell} -c {shlex.quote(command.text)}"))
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash --posix"])
+def test_every_posix_shell_sees_the_same(make: Make, home: Path, shell: str) -> None:
     env = make()
+    runner = _Through(cast("LocalEnvironment", env))
+    runner.shell = shell
+    env.__dict__["files"] = ShellFiles(runner, "local")
     (home.parent / "work" / "to bashrc").symlink_to("../home/.bashrc")
     (home / ".bashrc").write_text("before\n")
-    oneshot = env.execute_oneshot
-    for shell in ("dash", "bash --posix"):
-        run = lambda command, shell=shell: oneshot(f"{shell} /dev/stdin", stdin=command)  # noqa: E731
-        monkeypatch.setattr(env, "execute_oneshot", run)
-        for path in ("~/.bashrc", "to bashrc", "~/.ssh/new/x", "../real home/.ssh/x"):
-            answer = write_file(env, path, "after\n")
-            assert refused(answer), answer
-        assert write_file(env, f"a {shell}", "x")["created"]
+    for path in ("~/.bashrc", "to bashrc", "~/.ssh/new/x", "../real home/.ssh/x"):
+        answer = write_file(env, path, "after\n")
+        assert refused(answer), answer
+    assert write_file(env, f"new/a {shell}", "\x01\x7fé\n")["created"]
+    assert (home.parent / "work" / "new" / f"a {shell}").read_bytes() == "\x01\x7fé\n".encode()
+
+
+def test_no_file_lands_in_a_denied_directory_that_a_link_is_swapped_for(make: Make, home: Path) -> None:
+    (home / ".ssh").mkdir()
+    (home.parent / "other").mkdir()
+    race, ended = home.parent / "work" / "race", threading.Event()
+    env = make()
+
+    def swap() -> None:
+        for number in itertools.count():
+            if ended.is_set():
+                return
+            with contextlib.suppress(OSError):
+                race.rename(home.parent / f"old {number}")
+            with contextlib.suppress(OSError):
+                if number % 3:
+                    race.symlink_to(home / ".ssh" if number % 3 == 1 else home.parent / "other")
+                else:
+                    race.mkdir()
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        answers = [write_file(env, f"race/{number}", "x") for number in range(40)]
+    finally:
+        ended.set()
+        thread.join()
+    assert list((home / ".ssh").iterdir()) == []
+    assert len(answers) == 40

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from environments.base import BaseEnvironment
+from environments.files import ANY, WriteTerms
 from hermes_tools.patch.patch import PatchResult, patch
 
 
@@ -139,3 +140,18 @@ def test_threads_that_patch_one_file_lose_no_change(env: BaseEnvironment, tmp_pa
     for thread in threads:
         thread.join(30)
     assert (tmp_path / "a").read_text() == "".join(f"done {n}\n" for n in range(8))
+
+
+def test_a_file_that_another_program_changes_meanwhile_is_not_overwritten(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("x\n")
+    write = env.files.write
+
+    async def late(path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+        (tmp_path / "a").write_text("theirs\n")
+        return await write(path, data, mode, terms)
+
+    monkeypatch.setattr(env.files, "write", late)
+    assert "a was changed by another program meanwhile" in patch(env, "a", "x", "y")["error"]
+    assert (tmp_path / "a").read_text() == "theirs\n"

@@ -7,8 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes_tools.patch.changed_lines import changed_lines
-from hermes_tools.patch.unified_diff import unified_diff
+from hermes_tools.patch.unified_diff import changed_lines, unified_diff
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", "x", "same", "- y", "+ z"]), max_size=25).map("\n".join)
 

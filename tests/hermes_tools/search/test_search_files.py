@@ -1,13 +1,27 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from targets.search_engines import ENGINES, with_engine
 
 from environments import create_environment
 from environments.base import BaseEnvironment
 from hermes_tools.search.search_files import search_files
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with with_engine(request.param, tmp_path_factory.mktemp("bin")):
+        yield request.param
+
+
+@pytest.fixture
+def env(engine: str, env: BaseEnvironment) -> BaseEnvironment:
+    return env
 
 
 @pytest.fixture
@@ -22,7 +36,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_matching_lines_are_sorted_by_path_and_line(env: BaseEnvironment, tree: Path) -> None:
+def test_matching_lines_are_sorted_by_path_and_line(env: BaseEnvironment, engine: str, tree: Path) -> None:
     result = search_files(env, r"^import|\bos$")
     assert result == {
         "matches": [
@@ -33,6 +47,7 @@ def test_matching_lines_are_sorted_by_path_and_line(env: BaseEnvironment, tree: 
         ],
         "total_count": 4,
         "truncated": False,
+        "engine": engine,
     }
     assert json.loads(json.dumps(result)) == result
 
@@ -49,14 +64,20 @@ def test_context_lines_stand_before_and_after(env: BaseEnvironment, tree: Path) 
     assert match["after"] == ["    return os"]
 
 
-def test_files_only_and_count_give_a_match_for_each_file(env: BaseEnvironment, tree: Path) -> None:
+def test_files_only_and_count_give_a_match_for_each_file(env: BaseEnvironment, engine: str, tree: Path) -> None:
     files = search_files(env, "import|os", output_mode="files_only", limit=2)
-    assert files == {"matches": [{"path": "a.py"}, {"path": "b.py"}], "total_count": 3, "truncated": True}
+    assert files == {
+        "matches": [{"path": "a.py"}, {"path": "b.py"}],
+        "total_count": 3,
+        "truncated": True,
+        "engine": engine,
+    }
     counts = search_files(env, "import|os", output_mode="count", file_glob="*.py")
     assert counts == {
         "matches": [{"path": "a.py", "count": 1}, {"path": "b.py", "count": 2}],
         "total_count": 3,
         "truncated": False,
+        "engine": engine,
     }
 
 
@@ -114,25 +135,85 @@ def test_a_device_is_refused(env: BaseEnvironment) -> None:
     assert search_files(env, "x", path="/dev/zero")["error"] == "/dev/zero cannot be searched: it is special"
 
 
-def test_an_invalid_pattern_is_refused_with_its_place(env: BaseEnvironment) -> None:
+def test_an_invalid_pattern_is_refused_in_the_words_of_the_engine(env: BaseEnvironment, engine: str) -> None:
+    reason = {"ripgrep": "unclosed group", "grep": "Unmatched ( or \\("}[engine]
     error = search_files(env, "run(")["error"]
-    assert error == "invalid regex 'run(': the group is not closed (at character 4)"
+    assert error.startswith(f"{engine} refused the search: ")
+    assert error.endswith(reason)
+
+
+def test_a_pattern_that_is_no_line_of_text_is_refused(env: BaseEnvironment) -> None:
+    for pattern, reason in (
+        ("", "not empty"),
+        ("a\nb", "one line"),
+        ("\ud800", "text"),
+        ("a|" * 9000, "at most 10,000"),
+    ):
+        assert reason in search_files(env, pattern)["error"]
+
+
+def test_what_grep_takes_for_something_else_is_refused_and_names_the_way_out(
+    env: BaseEnvironment, engine: str, tree: Path
+) -> None:
+    for pattern, token in ((r"\d*import", r"\d"), (r"[\w]mport", r"[\w]"), ("(?:i|I)mport", "(?"), ("im+?port", "+?")):
+        result = search_files(env, pattern)
+        if engine == "ripgrep":
+            assert result["total_count"] == 3, pattern
+        else:
+            assert f"has no ripgrep, and its grep -E takes {token} of the regex" in result["error"]
+
+
+def test_ignoring_case_and_text_that_looks_like_an_option(env: BaseEnvironment, tree: Path) -> None:
+    (tree / "-e").write_text("-e\n")
+    assert search_files(env, "(?i)^IMPORT")["total_count"] == 3
+    assert search_files(env, "-e")["matches"] == [{"path": "-e", "line": 1, "content": "-e"}]
+    assert search_files(env, "--help", path="-e")["matches"] == []
 
 
 def test_arguments_out_of_range_are_programming_errors(env: BaseEnvironment) -> None:
-    for wrong in (
-        {"limit": 0},
-        {"offset": -1},
-        {"context": -1},
-        {"target": "names"},
-        {"output_mode": "lines"},
-        {"path": ""},
-    ):
-        with pytest.raises(ValueError, match=r"must be|at least|is 'content'"):
+    for wrong in ({"limit": 0}, {"offset": -1}, {"context": -1}, {"target": "names"}, {"output_mode": "lines"}):
+        (name,) = wrong
+        with pytest.raises(ValueError, match=f"^{name} is "):
             search_files(env, "x", **wrong)
+    with pytest.raises(ValueError, match="path must be"):
+        search_files(env, "x", path="")
 
 
-def test_more_than_the_output_cap_is_an_error_and_not_a_part(tmp_path: Path) -> None:
+def test_arguments_of_a_wrong_type_are_errors_that_name_them(env: BaseEnvironment) -> None:
+    for wrong in (
+        {"pattern": 5},
+        {"path": ["x"]},
+        {"file_glob": b"x"},
+        {"limit": True},
+        {"offset": "1"},
+        {"context": 1.0},
+    ):
+        (name,) = wrong
+        with pytest.raises(TypeError, match=f"^{name} is of type "):
+            search_files(env, **{"pattern": "x", **wrong})
+
+
+def test_of_a_flood_the_first_page_is_returned_and_the_search_is_ended(tmp_path: Path, engine: str) -> None:
+    (tmp_path / "a").write_text("x\n" * 1_000_000)
+    with create_environment("local", cwd=str(tmp_path), max_output_bytes=20_000) as env:
+        result = search_files(env, "x", limit=3, offset=2, context=1)
+        assert [match["line"] for match in result["matches"]] == [3, 4, 5]
+        assert result["matches"][0]["after"] == ["x"]
+        assert result["truncated"]
+        assert result["total_count"] < 1_000_000
+
+
+def test_a_target_without_a_search_program_is_an_error(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bash = Path(shutil.which("bash") or "")
+    (tmp_path / "bash").symlink_to(bash)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with create_environment("local", cwd=str(tmp_path)) as bare:
+        assert "not found" in search_files(bare, "x")["error"]
+
+
+def test_more_than_the_output_cap_is_an_error_and_not_a_part(tmp_path: Path, engine: str) -> None:
     for number in range(100):
         (tmp_path / f"{'long' * 10}{number}").write_text("x\n")
     (tmp_path / "a").mkdir()

@@ -16,11 +16,11 @@ from environments.conformance.check import wait_until
 from environments.shell import files as shell_files
 from environments.shell.files import ShellFiles
 from hermes_tools.patch import staged_files
-from hermes_tools.patch.changed_lines import changed_lines
 from hermes_tools.patch.closest_place import closest_place
 from hermes_tools.patch.hunks import HunkError, hunk_edits
 from hermes_tools.patch.patch import patch
 from hermes_tools.patch.text_file import TextFile
+from hermes_tools.patch.unified_diff import changed_lines
 from hermes_tools.patch.v4a import Hunk, HunkLine
 
 

@@ -6,11 +6,10 @@ import random
 
 import pytest
 
-from hermes_tools.patch.changed_lines import changed_lines
 from hermes_tools.patch.closest_place import closest_place
 from hermes_tools.patch.hunks import HunkError, hunk_edits
 from hermes_tools.patch.text_file import TextFile
-from hermes_tools.patch.unified_diff import unified_diff
+from hermes_tools.patch.unified_diff import changed_lines, unified_diff
 from hermes_tools.patch.v4a import Hunk, HunkLine, PatchFormatError, parse_v4a
 
 EQUAL = ["x"] * 100_000

@@ -10,7 +10,7 @@ import pytest
 from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
-from hermes_tools.search import results
+from hermes_tools.search import output
 from hermes_tools.search.name_pattern import NamePattern
 from hermes_tools.search.search_files import search_files
 
@@ -47,8 +47,8 @@ def test_more_files_than_a_search_takes_are_an_error_that_names_the_bound(
 ) -> None:
     for number in range(12):
         (tmp_path / f"{number}").write_text("x\n")
-    monkeypatch.setattr(results, "MOST_FILES", 10)
-    for arguments in ({"pattern": "x"}, {"pattern": "*", "target": "files"}):
+    monkeypatch.setattr(output, "MOST_FILES", 10)
+    for arguments in ({"pattern": "x", "output_mode": "files_only"}, {"pattern": "*", "target": "files"}):
         assert "at most 10," in search_files(env, **arguments)["error"]
     assert search_files(env, "1*", target="files")["total_count"] == 3
 
@@ -65,14 +65,19 @@ def test_a_search_program_that_lies_is_an_error_at_once(tmp_path: Path, monkeypa
     rg = tmp_path / "bin" / "rg"
     monkeypatch.setenv("PATH", str(rg.parent), prepend=":")
     with create_environment("local", cwd=str(tmp_path)) as env:
-        for printed, error in (
-            ("yes a | head -c 5000000", "without its number of lines"),
-            (r"yes 'a\000' | head -c 5000000", "without its number of lines"),
-            (r"printf './a\00012345678901234567890123\n'", "in place of a number"),
+        for printed in (
+            "yes a | head -c 5000000",
+            "yes a",
+            r"yes 'a\000' | head -c 5000000",
+            r"printf './a\00012345678901234567890123:x\n'",
+            r"printf './a\0001:x'",
         ):
-            rg.write_text(f'#!/bin/sh\ncase "$*" in *-q*) exit 0 ;; esac\n{printed}\n')
+            rg.write_text(f"#!/bin/sh\n{printed}\n")
             rg.chmod(0o755)
-            assert error in search_files(env, "x")["error"], printed
+            for mode in ("content", "count"):
+                error = search_files(env, "x", output_mode=mode)["error"]
+                assert "in place of what it found" in error
+                assert len(error) < 300
 
 
 def test_a_search_whose_script_has_ended_leaves_off(

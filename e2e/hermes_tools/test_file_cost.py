@@ -1,0 +1,42 @@
+"""Processes that one call of a file tool starts in a container: its kernel numbers them one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from targets.engines import PYTHON_IMAGE
+
+from environments.docker import DockerEnvironment
+from hermes_tools.files.read_file import read_file
+from hermes_tools.files.write_file import write_file
+from hermes_tools.patch.patch import patch
+
+
+def last_number(env: DockerEnvironment) -> int:
+    return int(env.execute_oneshot("read -r _ _ _ _ last </proc/loadavg; echo $last").output)
+
+
+def test_a_call_starts_no_process_but_what_does_the_work(
+    docker_environment: Callable[..., DockerEnvironment],
+) -> None:
+    env = docker_environment(image=PYTHON_IMAGE, cwd="/tmp")
+    lines = "".join(f"line {number}\n" for number in range(200))
+    calls: dict[str, Callable[[], object]] = {
+        "read": lambda: read_file(env, "a"),
+        "new": lambda: write_file(env, f"new {last_number(env)}", lines),
+        "existing": lambda: write_file(env, "a", lines),
+        "patch": lambda: patch(env, "a", "line 7\n", "line seven\n"),
+    }
+    write_file(env, "a", lines)
+    started = {}
+    for name, call in calls.items():
+        before = last_number(env)
+        answer = call()
+        assert "error" not in dict(answer), answer  # type: ignore[call-overload]
+        started[name] = last_number(env) - before - 1  # that of the look
+    # Each command is a fork of a warm shell: one, and for `patch` two. `new` has its own look. A file that is there
+    # costs a `stat`, and the last process, `mv`, takes the place of the fork. One more may be a shell in reserve.
+    assert started["read"] <= 2, started
+    assert started["new"] <= 3, started
+    assert started["existing"] <= 3, started
+    assert started["patch"] <= 4, started

@@ -1,0 +1,96 @@
+"""Reading shell text without a parser: lists and pipelines of plain words. All other text counts as unread."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib.util import find_spec
+
+from environments.approvals.command import Command, Word
+from environments.approvals.paths import words
+from environments.approvals.reader import MAX_CHARACTERS, Reading
+from environments.approvals.runners import runs
+
+_LIBRARIES = ("tree_sitter", "tree_sitter_bash")
+_WORD = re.compile(r"""(?:[\w@%+:,./=-]|'[^']*'|"[^"$`\\]*")+""", re.ASCII)
+_BLANKS = re.compile(r"[ \t]*")
+_OPERATOR = re.compile(r"(&&|\|\|?|;(?!;)|\n)[ \t\n]*")
+_SYNTAX = words("if then elif else fi for while until do done case esac select function time coproc alias hash enable")
+"""First words that are no programs, or that change the meaning of later ones."""
+_MAX_DEPTH = 24
+_UNREAD = "it cannot be seen through without the extra `approvals`"
+
+
+def has_parser() -> bool:
+    """Return True if the libraries of the extra `approvals` are installed. Nothing is imported."""
+    return _missing() is None
+
+
+def require_parser(what: str) -> None:
+    """Check that the libraries of the extra `approvals` are installed.
+
+    Args:
+        what: The feature that needs them.
+
+    Raises:
+        MissingExtraError: One is not installed.
+    """
+    if missing := _missing():
+        from environments.extras import missing_library
+
+        raise missing_library(what, missing, "approvals")
+
+
+def _missing() -> str | None:
+    return next((library for library in _LIBRARIES if not find_spec(library)), None)
+
+
+def read_plain_text(text: str, start: str = "") -> Reading:
+    """Read a list of simple commands of plain or quoted words, without running any of it.
+
+    Args:
+        text: Shell text. An expansion, a redirection, an assignment or a keyword makes all of it unread.
+        start: The absolute directory where it begins; empty if not known.
+    """
+    if len(text) > MAX_CHARACTERS:
+        return Reading(unread=f"it is too long to be judged: {len(text):,} characters of at most {MAX_CHARACTERS:,}")
+    commands: list[Command] = []
+    findings: list[str] = []
+    texts = [(text, 0)]
+    while texts:
+        shell_text, depth = texts.pop()
+        found = _commands(shell_text, start)
+        if found is None or depth > _MAX_DEPTH:
+            return Reading(tuple(commands), tuple(dict.fromkeys(findings)), _UNREAD)
+        left = [(command, depth) for command in found]
+        while left:
+            command, level = left.pop(0)
+            commands.append(command)
+            inner = runs(command)
+            findings += inner.reasons
+            if level >= _MAX_DEPTH and (inner.commands or inner.texts):
+                return Reading(tuple(commands), tuple(dict.fromkeys(findings)), _UNREAD)
+            left += [(one, level + 1) for one in inner.commands]
+            texts += [(one, level + 1) for one in inner.texts]
+    return Reading(tuple(commands), tuple(dict.fromkeys(findings)))
+
+
+def _commands(text: str, start: str) -> list[Command] | None:
+    """Split a text into its commands; None if it holds more than plain words."""
+    commands: list[Command] = []
+    found_words: list[Word] = []
+    at, is_fed = 0, False
+    text = text.strip(" \t\n")
+    while at < len(text):
+        if found := _WORD.match(text, at):
+            found_words.append(Word(shlex.split(found[0])[0]))
+        elif (found := _OPERATOR.match(text, at)) and found_words:
+            commands.append(Command(tuple(found_words), fed_by=(commands[-1],) if is_fed else (), start=start))
+            found_words, is_fed = [], found[1] == "|"
+        else:
+            return None
+        at = _BLANKS.match(text, found.end()).end()  # type: ignore[union-attr]
+    if found_words:
+        commands.append(Command(tuple(found_words), fed_by=(commands[-1],) if is_fed else (), start=start))
+    is_plain = all("=" not in one.words[0].text and one.words[0].text not in _SYNTAX for one in commands)
+    return commands if is_plain else None

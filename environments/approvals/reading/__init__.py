@@ -1,1 +1,0 @@
-"""Shell text read as the commands that it would run, without running any."""

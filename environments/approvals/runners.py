@@ -1,0 +1,764 @@
+"""Programs that run others: one table of them, and the few that need a function of their own."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from environments.approvals import languages, paths
+from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
+from environments.approvals.globs import names_of
+from environments.approvals.options import Options
+
+_NOTHING = Runs()
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A program that runs the words behind its options and operands, or the value of an option."""
+
+    valued: tuple[str, ...] = ()
+    """Its options that are followed by a value."""
+    skip: int = 0
+    """The number of operands before the command."""
+    texts: tuple[str, ...] = ()
+    """Options whose value is a shell text."""
+    chdir: tuple[str, ...] = ()
+    """Options whose value is the directory where it runs."""
+    facts: frozenset[str] = frozenset()
+    """`text`: the words behind are joined to a shell text. `input`: without a command it runs a shell, which reads its
+    input. `nested`: the first operand is a subcommand, which has a row of its own. `dashes`: options may stand behind
+    its operands, so that the command begins behind `--`. `none`: the words behind it are no command."""
+
+
+_TABLE = r"""
+nohup setsid builtin command nocorrect noglob not { } ! then do else elif if while until coproc ; -n -i -s
+fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init ;
+busybox toybox bunx pkgx wine firejail fakechroot valgrind ;
+systemd-inhibit ; --who --what --why --mode
+mpirun mpiexec srun ; -n -np -N
+sudo ; -u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --role --type --chroot --close-from \
+    ; chdir=-D,--chdir input
+doas ; -u -C ; input
+pkexec ; --user
+su ; -s -g -G -w --shell --group --supp-group --whitelist-environment ; texts=-c,--command,--session-command input none
+runuser ; -u -g -G -s -w --user --group --shell ; texts=-c,--command,--session-command input
+sg ; ; skip=1 text texts=-c
+env ; -u --unset ; chdir=-C,--chdir
+nice ; -n --adjustment
+ionice ; -c -n -p -P -u --class --classdata
+exec ; -a
+time ; -o -f --output --format
+timeout ; -s -k --signal --kill-after ; skip=1
+stdbuf ; -i -o -e --input --output --error
+chroot ; ; skip=1 input
+flock ; -w -E --timeout --conflict-exit-code ; skip=1 texts=-c,--command
+taskset ; ; skip=1
+chrt ; -T -P -D --sched-runtime --sched-period --sched-deadline ; skip=1
+setarch ; ; skip=1 input
+faketime ; -f ; skip=1
+gosu su-exec setuidgid envdir chpst ; -u -U -e -n ; skip=1
+setpriv ; --reuid --regid --groups --ambient-caps --inh-caps --bounding-set --securebits --pdeathsig
+prlimit ; -p -o --pid --output
+unshare ; -S -G -R -w --root --wd --setuid --setgid --map-user --map-group ; input
+nsenter ; -t -S -G --target --setuid --setgid ; input
+strace ; -o -e -p -s -u -P -E -I -O -S -a -b -X
+ltrace ; -o -e -p -s -u -a -n -F -D -l -x
+perf ; ; nested
+perf / stat, record, trace, bench ; -e -o -p -t -F -c -C -g -r -I -x
+caffeinate ; -t -w
+cpulimit ; -l -p -e --limit
+xvfb-run ; -n -s -e -f -p -w --server-args --server-num --error-file
+proxychains proxychains4 ; -f
+systemd-run ; -p -u -M -E -t --unit --property --uid --gid --setenv --slice --machine --description \
+    --on-calendar --on-active ; chdir=--working-directory
+systemd-nspawn ; -D -M -u --directory --machine --user --bind --bind-ro
+proot ; -r -R -S -b -q -k --rootfs --bind ; chdir=-w,--cwd,--pwd
+start-stop-daemon ; -p -u -g -n -r -d --pidfile --user --name --chdir --chuid ; texts=-x,-a,--exec,--startas none
+daemonize ; -a -c -e -o -p -l -u -E
+watch ; -n --interval ; text
+entr ; ; texts=-s
+script ; -E -I -O -B -T -m -o ; texts=-c,--command none
+screen ; -S -t -c -h -T -p -e -s -L -D -R -x
+tmux ; -L -S -f ; texts=-c nested
+tmux / new, new-session, neww, new-window, splitw, split-window, respawn-pane, respawnp, respawn-window, respawnw, \
+    send-keys, send, run-shell, run, if-shell, if, pipe-pane, pipep, popup, display-popup \
+    ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
+docker podman nerdctl kubectl oc ; -H -c -l -n -a -f --host --context --config --log-level --connection --url --root \
+    --runroot --namespace --address --kubeconfig --cluster --user ; nested
+docker podman nerdctl / container, compose ; $compose ; nested
+docker-compose podman-compose ; $compose ; nested
+docker podman nerdctl / exec, run, container exec, container run, compose exec, compose run ; $container ; skip=1
+docker-compose podman-compose / exec, run ; $container ; skip=1
+kubectl oc / exec, run, debug, rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
+    --labels --cluster --user --overrides --restart --target ; skip=1 dashes
+apptainer singularity lxc incus multipass machinectl ; ; nested
+apptainer singularity lxc incus multipass / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
+machinectl / shell ; -E --setenv ; skip=1
+uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise rtx asdf pyenv rbenv direnv dotenv \
+    op doppler infisical aws-vault chamber nix vagrant hermes-env heroku toolbox \
+    ; --directory --project -C --prefix --cwd --filter -F ; nested
+uv poetry pipenv hatch rye pdm dotenv op infisical toolbox / run ; $runner ; dashes
+bundle mise rtx asdf pyenv rbenv / exec, x ; $runner ; dashes
+doppler / run ; -p -c --project --config ; texts=--command dashes
+conda mamba micromamba / run ; -n -p --name --prefix --cwd
+direnv aws-vault chamber / exec ; ; skip=1 dashes
+npm pnpm yarn bun / exec, x, dlx ; -p --package -w --workspace ; texts=-c,--call
+npx ; -p --package -w --workspace ; texts=-c,--call
+nix-shell ; -p -E -I -A --packages --expr --attr ; texts=--run,--command none
+vagrant / ssh ; ; texts=-c,--command none
+heroku / run ; -a --app ; text
+hermes-env / exec ; --backend --image --cwd --timeout --env --user --task-id ; text
+ansible ; -i -m -u -e -l -f --inventory --module-name ; texts=-a,--args none
+salt ; -t ; skip=2 text
+pdsh clush pssh parallel-ssh dsh ; -w -x -g -h -H -l -t -p -o -e ; text
+sbatch bsub qsub ; -J -o -e -n -N -p -t --job-name --output --error ; texts=--wrap none
+scp sftp ; -F -i -J -l -o -P -c -b ; texts=-S none
+rsync ; -f -T --exclude --include --filter --files-from ; texts=-e,--rsh,--rsync-path none
+tar ; -C -f -T -X -b --directory --file \
+    ; texts=-I,-F,--use-compress-program,--to-command,--rsh-command,--info-script,--new-volume-script none
+zip ; -x -i -b -t ; texts=-TT,--unzip-command none
+man whatis ; -M -S -L -m -C ; texts=-P,--pager,-H,--html none
+mapfile readarray ; -d -n -O -s -u -c ; texts=-C none
+complete compgen ; -A -G -W -F -X -P -S -o ; texts=-C none
+split ; -l -b -n -a -C ; texts=--filter none
+sort ; -k -t -o -S -T --output --key ; texts=--compress-program none
+gdb ; -ex -x -p -iex --command
+"""
+"""Programs, their options that are followed by a value, and the fields of `_Row`. Subcommands stand behind `/`."""
+_OPTIONS = {
+    "$container": "-e -u -w -v -p -l -h -m -a -c --env --user --workdir --volume --name --network --mount --entrypoint"
+    " --env-file --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid"
+    " --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
+    "$compose": "-f -p --file --project-name --profile --env-file --project-directory",
+    "$runner": "-p -f --with --python --extra --group --env-file --env --package --project",
+}
+
+
+def _rows() -> Iterator[tuple[str, _Row]]:
+    for line in _TABLE.replace("\\\n", "").strip().splitlines():
+        names, valued, facts = (part.strip() for part in f"{line};".split(";")[:3])
+        programs, _, subcommands = names.partition("/")
+        given = dict(fact.split("=") for fact in facts.split() if "=" in fact)
+        row = _Row(
+            tuple(_OPTIONS.get(valued, valued).split()),
+            int(given.get("skip", 0)),
+            tuple(given["texts"].split(",")) if "texts" in given else (),
+            tuple(given["chdir"].split(",")) if "chdir" in given else (),
+            frozenset(fact for fact in facts.split() if "=" not in fact),
+        )
+        for program in programs.split():
+            for subcommand in subcommands.split(","):
+                yield f"{program} {subcommand.strip()}".rstrip(), row
+
+
+_ROWS = dict(_rows())
+_SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh rbash yash tcsh csh")
+_READS_FILES = frozenset({"cat", "grep", "head", "tail", "sort", "uniq"})
+_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+COPYING = frozenset({"cp", "ln", "mv", "install"})
+_DOWNLOADERS = paths.words(
+    "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
+    " aws gh ipfs"
+)
+_PRINTS_SETTINGS = paths.words(
+    "ssh-agent direnv conda mamba micromamba pyenv rbenv nodenv goenv fnm starship brew dircolors opam keychain zoxide"
+    " register-python-argcomplete minikube docker-machine mise rtx thefuck luarocks kubectl helm gh resize tset"
+)
+"""Programs whose output is made to be evaluated."""
+_PROGRAM_VARIABLES = paths.words(
+    "PROMPT_COMMAND PAGER GIT_PAGER MANPAGER LESSOPEN LESSCLOSE EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR"
+    " GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS BROWSER RSYNC_RSH CVS_RSH"
+    " GIT_PROXY_COMMAND GIT_CONFIG_VALUE_0"
+)
+"""Variables whose value other programs run as shell text."""
+_PROMPTS = frozenset({"PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"})
+_EVALUATORS = paths.words(
+    "printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait"
+)
+_EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
+"""A subscript or an array with a substitution, which these builtins evaluate though it was quoted."""
+
+
+def evaluated(text: str) -> str:
+    """Return a text that the shell expands once more, such as a prompt, as the rest of a command behind `:`."""
+    return f"<<PROMPT\n{text}\nPROMPT\n"
+
+
+def joined(directory: str, path: str) -> str:
+    """Return a path as seen from where a text begins; `~` and an unknown path begin anew."""
+    return path if path.startswith(("/", "~", UNKNOWN)) or not directory else posixpath.join(directory, path)
+
+
+def runs(command: Command) -> Runs:
+    """Return what a command runs in its turn."""
+    found = _variables(command) if command.assignments or command.name in _ASSIGNING else _NOTHING
+    if not command.name:
+        return found
+    first = command.words[0]
+    if first.fed_by and "/" in first.text and first.literal:
+        return found + _file(first, command)
+    if UNKNOWN in command.name:
+        return found + Runs(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
+    for name in names_of(command, _NAMES):
+        if name in _EVALUATORS:
+            found += _evaluates(command, name)
+        if special := _SPECIAL.get(name):
+            found += special(command)
+        elif row := _ROWS.get(name):
+            found += _by_row(command, name, row)
+        elif name.startswith(("ld-linux", "ld-musl")):
+            found += _inner(
+                command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands
+            )
+    return found + languages.runs(command)
+
+
+def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs:
+    """Return other words as a command that reads what a command would read."""
+    if not words:
+        return _NOTHING
+    where = joined(command.directory, directory) if directory else command.directory
+    return Runs(
+        (
+            replace(
+                command, words=tuple(words), assignments=(), redirects=(), carried=True, prints=None, directory=where
+            ),
+        )
+    )
+
+
+def _by_row(command: Command, name: str, row: _Row) -> Runs:
+    words: Sequence[Word] = command.args
+    texts: list[str] = []
+    directory = ""
+    while True:
+        valued = (*row.valued, *row.texts, *row.chdir)
+        options = Options.of(words, valued, first_ends=True)
+        every = options if "nested" in row.facts else Options.of(words, valued)
+        texts += [value for option, value in every.values if option in row.texts]
+        directory = next((value for option, value in options.values if option in row.chdir), directory)
+        left: Sequence[Word] = options.operands
+        if "nested" not in row.facts or not left or f"{name} {left[0].text}" not in _ROWS:
+            break
+        name = f"{name} {left[0].text}"
+        row, words = _ROWS[name], left[1:]
+    found = Runs(texts=tuple(texts))
+    if name == "gdb" and "--args" not in command.texts and "-args" not in command.texts:
+        return found
+    if name == "command" and options.has("vV"):
+        return found
+    left = () if row.facts & {"nested", "none"} else _command_of(row, words, left)
+    if name == "coproc" and [word.text for word in left[1:2]] == ["{"]:
+        left = left[2:]
+    if not left:
+        return found + (_input(command) if "input" in row.facts and not texts else _NOTHING)
+    if "text" in row.facts or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
+        return found + _script(left, "a shell is given a text")
+    return found + _inner(command, left, directory)
+
+
+def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Sequence[Word]:
+    """Return the command in the arguments of a program, of which some are left behind its options."""
+    while left and _ASSIGNMENT.fullmatch(left[0].text):
+        left = left[1:]
+    if "dashes" in row.facts and any(word.text == "--" for word in words):
+        return words[[word.text for word in words].index("--") + 1 :]
+    left = left[row.skip :]
+    return left[1:] if left and left[0].text == "--" else left
+
+
+# Shells, and texts for them.
+
+
+def _shell(command: Command) -> Runs:
+    words = _without_plus(command.args)
+    options = Options.of(words, ("-o", "-O", "--rcfile", "--init-file"), first_ends=True)
+    found = _NOTHING
+    for word in words:
+        if word.fed_by and word.text in (options.value("--rcfile"), options.value("--init-file")):
+            found += _output(word.fed_by)
+    operands = options.operands
+    if options.has("c"):
+        return found + replace(
+            _script(operands[:1], "a shell is given a text"), arguments=tuple(operands[1:]) or (Word("sh"),)
+        )
+    if not operands or options.has("s") or operands[0].text in _INPUT:
+        return found + _input(command)
+    if operands[0].fed_by:
+        return found + replace(_output(operands[0].fed_by), arguments=tuple(operands))
+    return found
+
+
+def _without_plus(words: Sequence[Word]) -> list[Word]:
+    """Return the arguments of a shell without `+x` and `+o name` before its first operand."""
+    kept: list[Word] = []
+    at = 0
+    while at < len(words):
+        text = words[at].text
+        if text.startswith("+") and len(text) > 1:
+            at += 2 if text[-1] in "oO" else 1
+            continue
+        if not text.startswith("-") or text in ("-", "--"):
+            return [*kept, *words[at:]]
+        step = 2 if text in ("-o", "-O", "--rcfile", "--init-file") else 1
+        kept += words[at : at + step]
+        at += step
+    return kept
+
+
+def _sourced(command: Command) -> Runs:
+    operands = command.args[1:] if command.texts[:1] == ("--",) else command.args
+    if operands and operands[0].text in _INPUT:
+        return _input(command)
+    if operands and operands[0].fed_by and not _prints_settings(operands[0].fed_by):
+        return _output(operands[0].fed_by)
+    return _NOTHING
+
+
+def _evaluated(command: Command) -> Runs:
+    words = command.args[1:] if command.texts[:1] == ("--",) else command.args
+    feeding = [fed for word in words for fed in word.fed_by]
+    return _NOTHING if feeding and _prints_settings(feeding) else _script(words, "eval is given a text")
+
+
+def _prints_settings(commands: Sequence[Command]) -> bool:
+    return all(command.name in _PRINTS_SETTINGS for command in commands)
+
+
+def _script(words: Sequence[Word], what: str) -> Runs:
+    """Run words as a text, unless they are made of what cannot be known."""
+    text = " ".join(word.text for word in words)
+    feeding = tuple(fed for word in words for fed in word.fed_by)
+    reason = f"{UNSEEN}: {what} that is made while it runs"
+    if UNKNOWN in text and _is_downloaded(feeding):
+        return Runs(reasons=(RUNS_DOWNLOAD,))
+    if text.strip() == UNKNOWN:
+        return _NOTHING if feeding and _is_of_files(feeding) else Runs(reasons=(reason,))
+    return Runs(texts=(text,) if text else ())
+
+
+def _input(command: Command) -> Runs:
+    if command.given is not None:
+        return Runs(texts=(command.given,) if command.given else ())
+    return _output(command.fed_by)
+
+
+def _output(feeding: Sequence[Command]) -> Runs:
+    """Return what is run where a shell reads what other commands print."""
+    if not feeding:
+        return _NOTHING
+    texts = [one.prints for one in feeding]
+    if None not in texts:
+        return Runs(texts=("".join(text for text in texts if text),))
+    if _is_downloaded(feeding):
+        return Runs(reasons=(RUNS_DOWNLOAD,))
+    if _is_of_files(feeding):
+        return _NOTHING  # as if the shell were given the file
+    return Runs(reasons=(f"{UNSEEN}: a shell reads what is made while it runs",))
+
+
+def _is_of_files(commands: Sequence[Command]) -> bool:
+    return all(one.name in _READS_FILES and not one.fed_by for one in commands if one.prints is None)
+
+
+def _is_downloaded(commands: Sequence[Command]) -> bool:
+    """Whether a command that loads something from elsewhere stands in the beginning of a row of commands."""
+    left = list(commands)
+    for _ in range(100):
+        if not left:
+            return False
+        one = left.pop()
+        if one.prints is None and one.name in _DOWNLOADERS:
+            return True
+        left += [*one.fed_by, *(fed for word in one.words for fed in word.fed_by)]
+    return False
+
+
+def _file(word: Word, command: Command) -> Runs:
+    """Run a file that the text has written."""
+    writer = word.fed_by[-1]
+    if writer.name in COPYING:
+        sources = Options.of(writer.args, ("-t", "-m", "-o", "-g", "-S"), first_ends=False).operands
+        return _inner(command, (replace(sources[0], fed_by=()), *command.args)) if sources else _NOTHING
+    found = _output(word.fed_by)
+    return replace(found, arguments=command.words) if found.texts else found
+
+
+# Commands whose words are taken apart.
+
+_EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
+_NARROWING = paths.words(
+    "-name -iname -path -ipath -wholename -regex -iregex -mtime -mmin -atime -ctime -newer -size -empty -lname -inum"
+    " -samefile -amin -cmin -newermt -perm -user -group -links"
+)
+_DOES = frozenset({"-delete", "-exec", "-execdir", "-print", "-print0"})
+_MOST_NAMES = 20
+_XARGS_VALUED = paths.words(
+    "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace"
+)
+
+
+def narrows(command: Command) -> bool:
+    """Whether what a `find` does, it does to some files and not to all."""
+    texts = command.texts
+    if any(one in ("-o", "-or") and other in _DOES for one, other in pairwise(texts)):
+        return False
+    return not _NARROWING.isdisjoint(texts)
+
+
+def roots_of(command: Command) -> tuple[str, ...]:
+    """Return where a `find` looks."""
+    roots = []
+    for text in command.texts:
+        if text.startswith(("-", "(", "!")) and text not in ("-H", "-L", "-P"):
+            break
+        if not text.startswith("-"):
+            roots.append(text)
+    return tuple(roots) or (".",)
+
+
+def listed(command: Command) -> tuple[str, ...]:
+    """Return a name for each place that a command lists files of: the place itself if everything in it is listed."""
+    if command.name == "find":
+        roots = roots_of(command)
+        roots = roots if len(roots) <= _MOST_NAMES else (UNKNOWN,)
+        return tuple(f"{root.rstrip('/')}/found" for root in roots) if narrows(command) else roots
+    if command.name == "ls":
+        places = tuple(word.text for word in Options.of(command.args).operands)[:_MOST_NAMES] or (".",)
+        return tuple(f"{place.rstrip('/')}/*" for place in places)
+    if command.name in ("grep", "sort", "head", "tail", "uniq", "tee", "sed", "tr", "cat") and command.fed_by:
+        return command.fed_by[-1].lists
+    return ("./found",) if command.name in ("git", "grep", "rg", "fd", "ag") else ()
+
+
+def _found(command: Command) -> Runs:
+    """`find ... -exec rm {} +`: of what it finds, the name is made up."""
+    found = _NOTHING
+    run: list[Word] | None = None
+    names = command.lists or ("./found",)
+    executing = _EXECUTING if command.name.startswith("fd") else _EXECUTING - {"-x", "-X"}
+    for word in (*command.args, Word(";")):
+        if run is None:
+            run = [] if word.text in executing else None
+        elif word.text not in (";", "+"):
+            run.append(word)
+        else:
+            words = run if any("{" in one.text for one in run) or command.name == "find" else [*run, Word("{}")]
+            found += _on_each(command, words, "{}", names)
+            run = None
+    return found
+
+
+def _on_each(command: Command, words: Sequence[Word], mark: str, names: Sequence[str]) -> Runs:
+    """Run a command for each name, which is put in where the mark is."""
+    found = _NOTHING
+    for name in names:
+        found += _inner(
+            command,
+            [replace(word, text=word.text.replace(mark, name), glob=word.glob or "*" in name) for word in words],
+        )
+    return found
+
+
+def _each_read(command: Command) -> Runs:
+    """`xargs rm`: what it reads becomes arguments."""
+    options = Options.of(command.args, _XARGS_VALUED, first_ends=True)
+    words = options.operands or (Word("echo"),)
+    mark = options.value("-I", "--replace", "-J") or ("{}" if options.has("iI", "replace") else "")
+    read = _words_read(command)
+    if mark:
+        return _on_each(command, words, mark, read if len(read) <= _MOST_NAMES else (UNKNOWN,))
+    more = tuple(Word(text, glob="*" in text, fed_by=command.fed_by) for text in read)
+    return _inner(replace(command, fed_by=(), given=None), (*words, *more))
+
+
+def _words_read(command: Command) -> tuple[str, ...]:
+    if command.given is not None:
+        return tuple(re.split(r"[\s\0]+", command.given.strip()))
+    return (command.fed_by[-1].lists if command.fed_by else ()) or (UNKNOWN,)
+
+
+def _each_given(command: Command) -> Runs:
+    """`parallel rm ::: a b`."""
+    texts = command.texts
+    cut = next((at for at, text in enumerate(texts) if text.startswith(":::")), len(texts))
+    words = Options.of(
+        command.args[:cut], ("-j", "-S", "-N", "-n", "-a", "--jobs", "--sshlogin"), first_ends=True
+    ).operands
+    given = command.args[cut + 1 :] or tuple(Word(text, glob="*" in text) for text in _words_read(command))
+    text = " ".join(word.text for word in words)
+    names = [word.text for word in given][:_MOST_NAMES]
+    if not words:
+        lines = tuple(command.given.splitlines()) if command.given is not None else tuple(names)
+        return Runs(texts=lines[:_MOST_NAMES]) + _output(() if command.given is not None else command.fed_by)
+    return Runs(texts=tuple(text.replace("{}", name) if "{}" in text else f"{text} {name}" for name in names))
+
+
+_BWRAP_PAIRS = paths.words(
+    "--bind --bind-try --ro-bind --ro-bind-try --dev-bind --dev-bind-try --symlink --setenv --file --bind-data"
+    " --ro-bind-data --chmod --overlay-src"
+)
+_BWRAP_ALONE = re.compile(r"--(?:unshare-\S*|share-net|die-with-parent|new-session|as-pid-1|clearenv|help|version)")
+
+
+def _sandboxed(command: Command) -> Runs:
+    """`bwrap --ro-bind / / program`: its options have one value, two or none."""
+    words, at, directory = command.args, 0, ""
+    while at < len(words) and words[at].text.startswith("--"):
+        text = words[at].text
+        if text == "--chdir" and at + 1 < len(words):
+            directory = words[at + 1].text
+        at += 1 if text == "--" or _BWRAP_ALONE.fullmatch(text) else 3 if text in _BWRAP_PAIRS else 2
+        if text == "--":
+            break
+    return _inner(command, words[at:], directory)
+
+
+def _env(command: Command) -> Runs:
+    row = _ROWS["env"]
+    options = Options.of(command.args, (*row.valued, *row.chdir), first_ends=True)
+    if options.has("S", "split-string"):  # however its text is attached
+        first = next(at for at, text in enumerate(command.texts) if re.match(r"-\w*S|--s", text))
+        text = " ".join(command.texts[first:])
+        words = re.sub(r"^(-\w*S|--s[a-z-]*=?)\s*", "", text)
+        return Runs(texts=(f"env {words}" if words else "",))
+    left = options.operands[1:] if [word.text for word in options.operands[:1]] == ["-"] else options.operands
+    while left and _ASSIGNMENT.fullmatch(left[0].text):
+        left = left[1:]
+    return _inner(command, left, options.value(*row.chdir))
+
+
+_SSH_VALUED = paths.words("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
+_SSH_COMMAND = re.compile(r"(?i)\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand|RemoteCommand)[\s=]+(.*)", re.DOTALL)
+
+
+def _over_ssh(command: Command) -> Runs:
+    options = Options.of(command.args, _SSH_VALUED, first_ends=True)
+    after = Options.of(options.operands[1:], _SSH_VALUED, first_ends=True)  # options may stand behind the host
+    found = _NOTHING
+    for option, value in (*options.values, *after.values):
+        if option == "-o" and (match := _SSH_COMMAND.match(value)):
+            found += Runs(texts=(match[1],))
+    if row := _ROWS.get(command.name):
+        return found + _by_row(command, command.name, row)
+    words = after.operands
+    return found + (_script(words, "a shell is given a text") if words else _input(command))
+
+
+_GIT_COMMANDS = re.compile(
+    r"""(?xi) core\.(?:pager|editor|sshcommand|fsmonitor|askpass|gitproxy) | diff\.external | sequence\.editor
+    | credential\..*helper | pager\..* | .*\.textconv | filter\..*\.(?:clean|smudge|process) | gpg\..*program
+    | merge\..*\.driver | (?:diff|merge)tool\..*\.(?:cmd|path) | interactive\.difffilter
+    | remote\..*\.(?:uploadpack|receivepack) | uploadpack\.packobjectshook | trailer\..*\.c(?:om)?m(?:an)?d
+    | browser\..*\.cmd"""
+)
+_GIT_TEXTS = paths.words(
+    """
+    -x --exec --extcmd --upload-pack --receive-pack --tree-filter --index-filter --env-filter --msg-filter --setup
+    --commit-filter --parent-filter --tag-name-filter --sendmail-cmd --open-files-in-pager
+    """
+)
+_GIT_RUNNING = paths.words(
+    """
+    rebase difftool filter-branch fetch pull push clone archive ls-remote grep send-email fetch-pack send-pack
+    """
+)
+
+
+def _git(command: Command) -> Runs:
+    options = Options.of(
+        command.args, ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"), first_ends=True
+    )
+    found = Runs(
+        reasons=(f"{UNSEEN}: git takes its programs from another directory",) if options.value("--exec-path") else ()
+    )
+    for option, value in options.values:
+        if option == "-c":
+            key, _, text = value.partition("=")
+            found += _configured(key, text)
+    words = options.operands
+    if not words:
+        return found
+    subcommand, texts = words[0].text, [word.text for word in words[1:]]
+    own = Options.of(words[1:], _GIT_TEXTS)
+    if subcommand in _GIT_RUNNING:
+        found += Runs(texts=tuple(value for option, value in own.values if option in _GIT_TEXTS and value))
+    if subcommand == "clone":
+        config = Options.of(words[1:], ("-c", "--config", "-u", "-b", "-o"))
+        for option, value in config.values:
+            found += Runs(texts=(value,)) if option == "-u" else _configured(*(value.partition("=")[::2]))
+    if subcommand == "config":
+        plain = [text for text in texts if not text.startswith("-") and text != "set"]
+        found += _configured(plain[0], plain[1]) if len(plain) > 1 else _NOTHING
+    elif subcommand == "submodule" and "foreach" in texts:
+        found += _script(
+            [word for word in words[texts.index("foreach") + 2 :] if word.text != "--recursive"],
+            "a shell is given a text",
+        )
+    elif subcommand == "bisect" and texts[:1] == ["run"]:
+        found += _inner(command, words[2:])
+    return found + Runs(texts=tuple(text.partition("ext::")[2] for text in texts if text.startswith("ext::")))
+
+
+def _configured(key: str, value: str) -> Runs:
+    """Return what a setting of git makes it run."""
+    if key.lower().startswith("alias."):
+        return Runs(texts=(value[1:] if value.startswith("!") else f"git {value}",))
+    if _GIT_COMMANDS.fullmatch(key):
+        return Runs(texts=(value.removeprefix("!"),))
+    return _NOTHING
+
+
+_MAKE_VALUED = paths.words("-f -C -I -j -l -o -W --file --makefile --eval --directory")
+_MAKE_SHELL = re.compile(r"\$[({]shell\s+(.*?)[)}]", re.DOTALL)
+
+
+def _make(command: Command) -> Runs:
+    options = Options.of(command.args, _MAKE_VALUED)
+    texts = [found[1] for text in command.texts for found in _MAKE_SHELL.finditer(text)]
+    texts += [text.removeprefix("SHELL=") for text in command.texts if text.startswith("SHELL=")]
+    if options.value("-f", "--file", "--makefile") in (*_INPUT, "/dev/fd/63"):
+        fed = tuple(fed for word in command.args for fed in word.fed_by) or command.fed_by
+        text = command.given
+        if text is None and fed and all(one.prints is not None for one in fed):
+            text = "".join(one.prints or "" for one in fed)
+        if text is None:
+            return Runs(
+                texts=tuple(texts), reasons=(f"{UNSEEN}: make reads what is made while it runs",) if fed else ()
+            )
+        texts += [
+            line.partition(";")[2] or line.lstrip("\t@-")
+            for line in text.splitlines()
+            if line.startswith("\t") or ";" in line
+        ]
+        texts += [found[1] for found in _MAKE_SHELL.finditer(text)]
+    return Runs(texts=tuple(texts))
+
+
+def _trap(command: Command) -> Runs:
+    words = command.args[1:] if command.texts[:1] == ("--",) else command.args
+    if len(words) < 2 or words[0].text in ("-", "-l", "-p"):
+        return _NOTHING
+    if words[0].text == UNKNOWN:
+        return Runs(reasons=(f"{UNSEEN}: trap is given a text that is made while it runs",))
+    return _script(words[:1], "trap is given a text")
+
+
+def _alias(command: Command) -> Runs:
+    values = [text.partition("=")[2] for text in command.texts]
+    return Runs(texts=tuple(value for value in values if value))
+
+
+def _crontab(command: Command) -> Runs:
+    lines = (command.given or "").splitlines()
+    return Runs(
+        texts=tuple(re.sub(r"^\s*(?:@\w+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#"))
+    )
+
+
+def _screen(command: Command) -> Runs:
+    options = Options.of(command.args, _ROWS["screen"].valued, first_ends=True)
+    if options.has("X"):
+        return Runs(texts=(" ".join(word.text for word in options.operands[1:]),))
+    return _by_row(command, "screen", _ROWS["screen"])
+
+
+def _nix(command: Command) -> Runs:
+    at = next((at for at, text in enumerate(command.texts) if text in ("-c", "--command")), None)
+    return _inner(command, command.args[at + 1 :]) if at is not None else _NOTHING
+
+
+def _bind(command: Command) -> Runs:
+    return Runs(
+        texts=tuple(text.partition(":")[2].strip().strip("\"'") for text in command.texts if ":" in text)
+        if "-x" in command.texts
+        else ()
+    )
+
+
+def _tar(command: Command) -> Runs:
+    texts = [text.partition("exec=")[2] for text in command.texts if text.startswith("--checkpoint-action")]
+    texts += [value.partition("exec=")[2] for one, value in pairwise(command.texts) if one == "--checkpoint-action"]
+    return _by_row(command, "tar", _ROWS["tar"]) + Runs(texts=tuple(text for text in texts if text))
+
+
+def _expect(command: Command) -> Runs:
+    found = re.findall(r"(?:spawn|exec|system|send)\s+([^;\n]*)", "\n".join(command.texts))
+    return Runs(texts=tuple(text.strip('"{}').replace("\\r", "\n").replace("\\n", "\n") for text in found))
+
+
+def _enable(command: Command) -> Runs:
+    return Runs(reasons=(f"{UNSEEN}: it loads a builtin from a file",) if "-f" in command.texts else ())
+
+
+_SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
+    **dict.fromkeys(_SHELLS, _shell),
+    ".": _sourced,
+    "source": _sourced,
+    "eval": _evaluated,
+    "trap": _trap,
+    "alias": _alias,
+    "at": _input,
+    "batch": _input,
+    "bwrap": _sandboxed,
+    "crontab": _crontab,
+    "git": _git,
+    **dict.fromkeys(("make", "gmake"), _make),
+    **dict.fromkeys(("ssh", "scp", "sftp"), _over_ssh),
+    "env": _env,
+    "find": _found,
+    "fd": _found,
+    "fdfind": _found,
+    "xargs": _each_read,
+    "parallel": _each_given,
+    "screen": _screen,
+    "nix": _nix,
+    "bind": _bind,
+    "tar": _tar,
+    "expect": _expect,
+    "enable": _enable,
+}
+_ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
+_NAMES = frozenset({*_SPECIAL, *(name for name in _ROWS if " " not in name)})
+
+
+def _variables(command: Command) -> Runs:
+    """Return what variables make other programs run."""
+    found = _NOTHING
+    for name, word in (*command.assignments, *_named_values(command)):
+        if name in _PROMPTS and word.literal:
+            found += Runs(texts=(": " + evaluated(word.text),)) + _output(word.fed_by)
+        elif name in _PROGRAM_VARIABLES and word.literal:
+            found += Runs(texts=(word.text.lstrip("|"),))
+        elif name in ("LD_PRELOAD", "LD_AUDIT") and word.text:
+            found += Runs(reasons=(f"{UNSEEN}: {name} loads a library into each program",))
+        elif name in ("TAR_OPTIONS", "MAKEFLAGS") and word.literal:
+            found += Runs(texts=(f"{'tar' if name[0] == 'T' else 'make'} {word.text}",))
+    return found
+
+
+def _named_values(command: Command) -> Iterator[tuple[str, Word]]:
+    if command.name in _ASSIGNING:
+        for word in command.args:
+            if match := _ASSIGNMENT.fullmatch(word.text):
+                yield match[1], replace(word, text=match[2])
+
+
+def _evaluates(command: Command, name: str) -> Runs:
+    """Return the substitutions in what a builtin evaluates once more."""
+    texts = command.texts
+    if name == "let":
+        found = [text for text in texts if "$(" in text or "`" in text]
+    else:
+        found = [text for text in texts if _EVALUATED.search(text)]
+    return Runs(texts=tuple(": " + evaluated(text) for text in found))
+
+
+def is_runner(name: str) -> bool:
+    """Return True if a program of a name runs others, by its words or its input."""
+    return name in _NAMES

@@ -1,0 +1,244 @@
+"""Connections to public addresses, and to those that the settings allow, which end with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import select
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import TypeVar
+
+import httpcore
+import httpx
+
+from environments.network.rules import is_public
+from hermes_tools.web.deadline import Deadline
+
+_SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
+"""A family, and an address that a socket of it connects to."""
+_METADATA_HOSTS = frozenset(
+    {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
+)
+_CONNECT_SECONDS = 10.0
+"""The time-out of one of several addresses of a host."""
+
+T = TypeVar("T")
+
+
+class AddressRefusedError(Exception):
+    """The address may not be connected to."""
+
+
+class LookupFailedError(Exception):
+    """The name has no address."""
+
+
+class AddressRules:
+    """Checks whether a host may be connected to, by all addresses that it has.
+
+    Args:
+        allowed: Hosts and networks that are not public and may be connected to nevertheless.
+    """
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._hosts: set[str] = set()
+        self._networks: list[IPv4Network | IPv6Network] = []
+        for entry in allowed:
+            try:
+                self._networks.append(ip_network(entry.strip("[]"), strict=False))
+            except ValueError:
+                self._hosts.add(_normal(entry))
+
+    def check(self, host: str, found: Iterable[_SocketAddress]) -> None:
+        """Refuse a host if a single one of its addresses is not allowed.
+
+        Args:
+            host: The name or address in the URL.
+            found: The addresses that it was resolved to.
+
+        Raises:
+            AddressRefusedError: It is refused. The message says how to allow it.
+        """
+        if _normal(host) in self._hosts:
+            return
+        if _normal(host) in _METADATA_HOSTS:
+            raise _refused(host, "is the metadata service of a cloud")
+        for _, (text, *_rest) in found:
+            address = ip_address(text.partition("%")[0])
+            if not is_public(address) and not any(address in network for network in self._networks):
+                raise _refused(host, "has an address that is not public")
+
+
+class CheckedNetwork(httpcore.NetworkBackend):
+    """Resolves a name once, checks the addresses, and connects to one of just those.
+
+    A name that changes its address after the check leads nowhere else. HTTP and TLS above still use the name.
+
+    Args:
+        deadline: Ends everything on the connections.
+        rules: The addresses that are allowed; None allows all.
+    """
+
+    def __init__(self, deadline: Deadline, rules: AddressRules | None) -> None:
+        self._deadline = deadline
+        self._rules = rules
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to the first address of a host that answers. The deadline takes the place of `timeout`.
+
+        Raises:
+            AddressRefusedError: One of its addresses is not allowed.
+            LookupFailedError: It has none.
+            httpcore.ConnectError: None answers.
+            OutOfTimeError: The time is up.
+            ToolInterruptedError: The caller's scope was cancelled.
+        """
+        found = _addresses_of(host, port, self._deadline)
+        if self._rules:
+            self._rules.check(host, found)
+        failure = "it has no address"
+        for address in found:
+            try:
+                return _Stream(_connected(address, self._deadline), self._deadline)
+            except OSError as error:
+                failure = error.strerror or "it does not answer"
+        raise httpcore.ConnectError(f"no connection to {host}, port {port}: {failure}")
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None
+    ) -> httpcore.NetworkStream:
+        """Raise ConnectError: no URL means a Unix socket."""
+        raise httpcore.ConnectError("there is no web page on a Unix socket")
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        with _translated(httpcore.ReadError):
+            return self._repeated(lambda: self._sock.recv(max_bytes))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        with _translated(httpcore.WriteError):
+            while buffer:
+                rest = buffer
+                buffer = buffer[self._repeated(lambda: self._sock.send(rest)) :]  # noqa: B023 - called at once
+
+    def close(self) -> None:
+        self._sock.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        # Not by `ssl_context`: httpcore changes that at each connection, which is not safe beside another's handshake.
+        context = _ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+        with _translated(httpcore.ConnectError):
+            try:
+                self._sock = context.wrap_socket(
+                    self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
+                )
+                self._repeated(self._sock.do_handshake)
+            except BaseException:
+                self.close()
+                raise
+        return self
+
+    def get_extra_info(self, info: str) -> object:
+        if info == "ssl_object":
+            return self._sock if isinstance(self._sock, ssl.SSLSocket) else None
+        if info == "is_readable":
+            return bool(_polled(self._sock, select.POLLIN, 0))
+        return None
+
+    def _repeated(self, operation: Callable[[], T]) -> T:
+        """Repeat an operation on the socket that the peer is not ready for, until the deadline."""
+        while True:
+            self._sock.settimeout(self._deadline.moment())
+            try:
+                return operation()
+            except TimeoutError:
+                continue
+
+
+@functools.lru_cache(maxsize=1)
+def _ssl_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
+    """Return the context of all connections. To read the authorities' certificates takes 40 ms or more.
+
+    Args:
+        cert_file: The variable SSL_CERT_FILE, which httpx reads.
+        cert_dir: The variable SSL_CERT_DIR, which it reads as well.
+    """
+    context = httpx.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _addresses_of(host: str, port: int, deadline: Deadline) -> list[_SocketAddress]:
+    """Resolve a name, or read an address in any of the forms that are understood as one."""
+    try:
+        found = deadline.abandoning(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except (OSError, UnicodeError):
+        raise LookupFailedError(f"{host} is not known: there is no such name, or no network") from None
+    return [(family, where) for family, _, _, _, where in found if family in (socket.AF_INET, socket.AF_INET6)]  # type: ignore[misc]  # these two families have such addresses
+
+
+def _normal(host: str) -> str:
+    return host.lower().strip("[]").rstrip(".")
+
+
+def _refused(host: str, why: str) -> AddressRefusedError:
+    return AddressRefusedError(f"{host} {why}: not read; if you trust it, name it in web.allow_private")
+
+
+def _connected(address: _SocketAddress, deadline: Deadline) -> socket.socket:
+    family, where = address
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        _connect(sock, where, deadline)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _connect(sock: socket.socket, where: object, deadline: Deadline) -> None:
+    give_up = time.monotonic() + _CONNECT_SECONDS
+    sock.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        sock.connect(where)  # type: ignore[arg-type]  # an address of its family
+    while not _polled(sock, select.POLLOUT, deadline.moment()):
+        if time.monotonic() > give_up:
+            raise TimeoutError
+    if number := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+        raise OSError(number, os.strerror(number))
+
+
+def _polled(sock: socket.socket, event: int, seconds: float) -> list[tuple[int, int]]:
+    poll = select.poll()
+    poll.register(sock, event)
+    return poll.poll(seconds * 1000)
+
+
+@contextlib.contextmanager
+def _translated(kind: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        raise kind(f"the certificate is not valid: {error.verify_message}") from error
+    except OSError as error:
+        raise kind(error.strerror or type(error).__name__) from error
