@@ -305,8 +305,9 @@ class BaseEnvironment(ABC):
         """Return what makes text of this environment fit for a model, as the settings say."""
         from environments.model_view import ModelView  # which commands have no need of
 
-        secrets = self._secrets.known() if self.settings.redact_secrets else {}
-        return ModelView(Redactor.of(secrets), self.settings.strip_ansi)
+        is_off = not self.settings.redact_secrets
+        redactor = Redactor({}, is_off=True) if is_off else Redactor.of(self._secrets.known())
+        return ModelView(redactor, self.settings.strip_ansi)
 
     # Commands.
 

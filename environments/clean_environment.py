@@ -9,7 +9,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 
-from environments.secrets import SAFE_NAMES, SAFE_PREFIXES, SECRET_WORDS
+from environments.secrets import (
+    FORMS,
+    HARMLESS_NAMES,
+    HARMLESS_PARTS,
+    SAFE_NAMES,
+    SAFE_PREFIXES,
+    SCHEMES,
+    SECRET_NAMES,
+    SECRET_PARTS,
+)
 
 NOT_RUN = 126
 """Exit code when nothing was run because there is no `env`."""
@@ -77,13 +86,83 @@ def exporting(variables: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
+_LOWER, _UPPER = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_PAIRS = "".join(lower + upper for lower, upper in zip(_LOWER, _UPPER, strict=True))
+_ALPHANUMERIC = ("[0-9A-Za-z]", "[0-9A-Z]", "[0-9a-f]", "[0-9a-fA-F]")
+_RUN = 8
+"""Characters of a token that one part of a pattern stands for."""
+
+
 def _any_case(word: str) -> str:
-    return "".join(f"[{letter}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
+    return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in word)
 
 
-def _secret_names() -> str:
-    """Return the pattern of a shell's `case` for names of secrets."""
-    return "|".join(f"*{_any_case(word)}*" for word in SECRET_WORDS)
+def _tokens() -> str:
+    """Return patterns of a shell's `case` that match all values with a token in them, and a few others."""
+    return "|".join(
+        f"*[!0-9A-Za-z_]{shlex.quote(prefix)}{run * (form.least // _RUN)}*"
+        for form in FORMS
+        for run in ("$hermes_a" if form.letters in _ALPHANUMERIC else "$hermes_t",)
+        for prefix in form.prefixes
+    )
+
+
+def _schemes() -> str:
+    return "|".join(f"*{_any_case(scheme)}[!0-9A-Za-z]*$hermes_t*" for scheme in SCHEMES)
+
+
+IS_SECRET = f"""\
+set -f
+[ -z "${{BASH_VERSION-}}" ] || shopt -u nocasematch
+hermes_is_secret() {{
+  hermes_w=$1 hermes_b=$1
+  case $1 in *[{_LOWER}]*)
+    hermes_r=$1 hermes_w= hermes_b= hermes_l=
+    while [ -n "$hermes_r" ]; do
+      hermes_c=${{hermes_r%"${{hermes_r#?}}"}} hermes_r=${{hermes_r#?}} hermes_s=
+      case $hermes_c in
+        [{_LOWER}]) hermes_c=${{hermes_pairs#*"$hermes_c"}} hermes_c=${{hermes_c%"${{hermes_c#?}}"}} hermes_l=1 ;;
+        [{_UPPER}])
+          case $hermes_l.$hermes_r in 1.*|.[{_LOWER}]*) hermes_s=_ ;; esac
+          hermes_l= ;;
+        *) hermes_l= ;;
+      esac
+      hermes_w=$hermes_w$hermes_c hermes_b=$hermes_b$hermes_s$hermes_c
+    done
+    hermes_b=${{hermes_w}}_$hermes_b ;;
+  esac
+  case $hermes_w in
+    {"|".join(HARMLESS_NAMES)}) ;;
+    *)
+      case _$hermes_b in {"|".join(SECRET_NAMES)}) return 0 ;; esac
+      IFS=_0123456789
+      for hermes_c in $hermes_b; do
+        case $hermes_c in {"|".join(HARMLESS_PARTS)}) ;; {"|".join(SECRET_PARTS)}) unset IFS; return 0 ;; esac
+      done
+      unset IFS ;;
+  esac
+  hermes_l= IFS=/
+  for hermes_c in $2; do
+    case $hermes_l$hermes_c in
+      //*@*)
+        case ${{hermes_c%@*}} in *:????*|$hermes_t$hermes_t*) unset IFS; return 0 ;; esac ;;
+    esac
+    case $hermes_l.$hermes_c in *:) hermes_l=: ;; :.) hermes_l=// ;; *) hermes_l= ;; esac
+  done
+  unset IFS
+  case $2 in *{_any_case("authorization")}*) case $2 in {_schemes()}) return 0 ;; esac ;; esac
+  case $2 in *'-----BEGIN '*) case $2 in *'PRIVATE KEY'*) return 0 ;; esac ;; esac
+  case " $2" in {_tokens()}) return 0 ;; esac
+  return 1
+}}
+hermes_pairs={_PAIRS} hermes_a='[0-9A-Za-z]' hermes_t='[0-9A-Za-z_.~+/=-]'
+hermes_a={"$hermes_a" * _RUN} hermes_t={"$hermes_t" * _RUN}
+"""
+"""Shell text that defines `hermes_is_secret NAME VALUE`, which decides as `environments.secrets` does.
+
+What is known by its form is known in linear time, and some ordinary values are taken for it. Ranges such as `[a-z]`
+depend on the locale, so letters are listed where their case counts.
+"""
 
 
 def _collecting() -> str:
@@ -93,20 +172,20 @@ def _collecting() -> str:
     prefix is left out. A name that goes over two lines in the list is none.
     """
     named = " ".join(f'${{{name}+"{name}=${name}"}}' for name in SAFE_NAMES)
-    secret = _secret_names()
     bash_names = " ".join(f"${{!{prefix}@}}" for prefix in SAFE_PREFIXES)
     prefixes = "|".join(f"{prefix}?*" for prefix in SAFE_PREFIXES)
     return f"""\
-set -- {named}
+{IS_SECRET}set -- {named}
 if [ -n "${{BASH_VERSION-}}" ]; then
-  eval 'for n in {bash_names}; do case $n in {secret}) ;; *) set -- "$@" "$n=${{!n}}" ;; esac; done'
+  eval 'for n in {bash_names}; do hermes_is_secret "$n" "${{!n}}" || set -- "$@" "$n=${{!n}}"; done'
 else
-  set -f
   IFS='
 '
   for n in $(export -p 2>/dev/null); do
     n=${{n#export }} n=${{n%%=*}}
-    case $n in *[!A-Za-z0-9_]*|{secret}) ;; {prefixes}) eval "set -- \\"\\$@\\" \\"$n=\\${{$n-}}\\"" ;; esac
+    case $n in *[!A-Za-z0-9_]*) continue ;; {prefixes}) ;; *) continue ;; esac
+    eval "hermes_v=\\${{$n-}}"
+    hermes_is_secret "$n" "$hermes_v" || set -- "$@" "$n=$hermes_v"
   done
 fi"""
 
@@ -123,23 +202,30 @@ def _exports(allowed: Iterable[str]) -> str:
     kept = "|".join(["''", "[0-9]*", "*[!A-Za-z0-9_]*", "_", *SAFE_NAMES])
     passing = "|".join(["''", *allowed])
     return f"""\
-hermes_given=$(
-  set -f
+{IS_SECRET}hermes_given=$(
   IFS='
 '
-  q="'" r="'\\\\''"
-  for n in $(export -p 2>/dev/null); do
-    case $n in 'export '*) n=${{n#export }} ;; 'declare -'*' '*) n=${{n#declare -* }} ;; *) continue ;; esac
-    n=${{n%%=*}}
-    case $n in {kept}) continue ;; {passing}) ;; {_secret_names()}) continue ;; esac
-    eval "s=\\${{$n+set}} v=\\${{$n-}} o="
-    [ -n "$s" ] || continue
+  hermes_q="'" hermes_e="'\\\\''"
+  for hermes_n in $(export -p 2>/dev/null); do
+    case $hermes_n in
+      'export '*) hermes_n=${{hermes_n#export }} ;;
+      'declare -'*' '*) hermes_n=${{hermes_n#declare -* }} ;;
+      *) continue ;;
+    esac
+    hermes_n=${{hermes_n%%=*}}
+    case $hermes_n in {kept}) continue ;; esac
+    eval "hermes_set=\\${{$hermes_n+set}} hermes_v=\\${{$hermes_n-}} hermes_o="
+    [ -n "$hermes_set" ] || continue
+    case $hermes_n in {passing}) ;; *) ! hermes_is_secret "$hermes_n" "$hermes_v" || continue ;; esac
     if [ -n "${{BASH_VERSION-}}" ]; then
-      eval 'v=${{v//"$q"/"$r"}}'
+      eval 'hermes_v=${{hermes_v//"$hermes_q"/"$hermes_e"}}'
     else
-      while :; do case $v in *"$q"*) o=$o${{v%%"$q"*}}$r v=${{v#*"$q"}} ;; *) break ;; esac; done
+      while :; do
+        case $hermes_v in *"$hermes_q"*) ;; *) break ;; esac
+        hermes_o=$hermes_o${{hermes_v%%"$hermes_q"*}}$hermes_e hermes_v=${{hermes_v#*"$hermes_q"}}
+      done
     fi
-    printf '%s\\n' "export $n='$o$v'"
+    printf '%s\\n' "export $hermes_n='$hermes_o$hermes_v'"
   done
 )
 """

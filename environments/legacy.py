@@ -156,7 +156,11 @@ _TERMINAL = [
             "container_persistent": "Off by default. In Docker the whole container is kept, not some directories.",
         },
     ),
-    *_same("terminal", {"env_passthrough": "Also a variable."}, written="file"),
+    *_same(
+        "terminal",
+        {"env_passthrough": "Also a variable. As there, commands on this machine get keys of services by this alone."},
+        written="file",
+    ),
     *(
         Older(
             name=f"terminal.{backend}_persistent",

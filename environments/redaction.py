@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
+
+from environments.secrets import (
+    AUTHORIZATION_HEAD,
+    BOUNDARY,
+    FORMS,
+    PEM_HEAD,
+    URL_PART,
+    behind,
+    compiled,
+    find_forms,
+    is_ordinary,
+)
 
 SHORTEST = 8
 """Characters from which on a value is a secret. Shorter ones (`true`, `1234`) are parts of ordinary text."""
@@ -17,8 +30,8 @@ LONGEST = 256
 """Characters of a secret that are looked for at a time."""
 MOST_HELD = 4
 """How many times the longest of these pieces is held back at most."""
-_ORDINARY = frozenset({"disabled", "required", "optional", "password", "anonymous"})
-"""What stands in such variables and is no secret."""
+HELD = 16 * 1024
+"""Characters of a token or private key, known by its form, that are waited for."""
 
 
 class _Span(NamedTuple):
@@ -32,16 +45,19 @@ class _Span(NamedTuple):
 class Redactor:
     """Replaces what stands for a secret by `[REDACTED:NAME]`.
 
-    A secret is known as it is, as Python, JSON, URLs and base64 write it, and each longer line of it.
+    A given secret is known as it is, as Python, JSON, URLs and base64 write it, and by each longer line of it. Tokens,
+    private keys and passwords in URLs are known by their form, whether they were given or not.
 
     Args:
         secrets: Names with their values. What is too short to be a secret is passed over.
+        is_off: True if text is to stay as it is.
     """
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], is_off: bool = False) -> None:
+        self._is_off = is_off
         self._names: dict[str, str] = {}
         for name, value in secrets.items():
-            for form in _forms(value) if len(value) >= SHORTEST and value not in _ORDINARY else ():
+            for form in _forms(value) if len(value) >= SHORTEST and not is_ordinary(value) else ():
                 self._names.setdefault(form, name)
         self._forms = sorted(self._names)
         self._backwards = sorted(form[::-1] for form in self._forms)
@@ -52,34 +68,44 @@ class Redactor:
         """Return a redactor, the one of before if the secrets are the same."""
         return _remembered(tuple(secrets.items()))
 
-    def text(self, text: str, *, cut_before: bool = False, cut_behind: bool = False) -> str:
+    def text(self, text: str, *, before: str = "", cut_before: bool = False, cut_behind: bool = False) -> str:
         """Return a text without secrets.
 
         Args:
             text: The text.
+            before: The character in front of it.
             cut_before: Whether something in front of it was left out, which may be a part of a secret.
             cut_behind: The same of its end.
         """
-        spans = self._spans(text)
+        spans = self._spans(text, before)
         if cut_before and (piece := _cut(text[: self._longest][::-1], self._backwards)):
             spans.append(_Span(0, len(piece), self._names[_beginning_with(self._backwards, piece)[::-1]]))
         if cut_behind and (piece := _cut(text[-self._longest :], self._forms)):
             spans.append(_Span(len(text) - len(piece), len(text), self._names[_beginning_with(self._forms, piece)]))
+        if cut_behind and not self._is_off and (begun := _cut_form(text)):
+            spans.append(begun)
         return _without(text, sorted(spans)) if spans else text
 
-    def begun(self, text: str) -> tuple[str, str]:
+    def begun(self, text: str, before: str = "") -> tuple[str, str]:
         """Return the beginning of a text without secrets, and the rest, in which one may have begun.
 
         The rest is to come back in front of what follows.
+
+        Args:
+            text: The text.
+            before: The character in front of it.
         """
         edge = text[-self._longest :] if self._longest else ""
         held = next((len(edge) - n for n in range(len(edge)) if self._goes_on(edge[n:])), 0)
         place = len(text) - held
-        spans = self._spans(text)
+        if not self._is_off:
+            place = min(place, max(0, len(text) - len(_last_match(_begun_forms()[1], behind(before, text)).lstrip())))
+        spans = self._spans(text, before)
         for span in reversed(spans):
             if span.begin < place < span.end:
                 # One that goes on and on, as it repeats itself, would be held back for ever.
-                place = span.begin if len(text) - span.begin < MOST_HELD * self._longest else span.end
+                most = max(MOST_HELD * self._longest, HELD)
+                place = span.begin if len(text) - span.begin < most else span.end
         return _without(text[:place], [span for span in spans if span.end <= place]), text[place:]
 
     def _goes_on(self, text: str) -> bool:
@@ -87,9 +113,10 @@ class Redactor:
         place = bisect_left(self._forms, text)
         return any(form != text and form.startswith(text) for form in self._forms[place : place + 2])
 
-    def _spans(self, text: str) -> list[_Span]:
+    def _spans(self, text: str, before: str = "") -> list[_Span]:
         found = [_Span(*place, self._names[form]) for form in self._forms for place in _places(form, text)]
-        return sorted(found)
+        known = [] if self._is_off else [_Span(*form) for form in find_forms(text, before)]
+        return sorted(found + known)
 
 
 class RedactedPieces:
@@ -97,7 +124,7 @@ class RedactedPieces:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._pending = ""
+        self._pending = self._before = ""
 
     def feed(self, text: str, final: bool = False) -> str:
         """Return what can be shown of all that has come.
@@ -109,8 +136,9 @@ class RedactedPieces:
         text = self._pending + text
         if final:
             self._pending = ""
-            return self._redactor.text(text)
-        shown, self._pending = self._redactor.begun(text)
+            return self._redactor.text(text, before=self._before)
+        shown, self._pending = self._redactor.begun(text, self._before)
+        self._before = text[: len(text) - len(self._pending)][-1:] or self._before
         return shown
 
 
@@ -159,6 +187,45 @@ def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
         if not 0 <= place <= end:
             yield begin, end
             begin = place
+
+
+@cache
+def _begun_forms() -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Return what matches a form that the end of a text cuts: one whose prefix is whole, and any."""
+    tokens = "|".join(f"(?:{'|'.join(map(re.escape, form.prefixes))}){form.letters}*" for form in FORMS)
+    key = rf"""{PEM_HEAD}[0-9A-Za-z\s\\|>:#*"',.+/=-]*"""
+    whole = f"(?:{BOUNDARY}(?:{tokens})|{key})$"
+    words = {word[:size] for form in FORMS for word in form.prefixes for size in range(1, len(word))}
+    words |= {"-----BEGIN "[:size] for size in range(1, 11)}
+    begun = "|".join(map(re.escape, sorted(words)))
+    header = "|".join("authorization"[:size] for size in range(1, 14))
+    asked = (
+        rf"(?i:{header})|{AUTHORIZATION_HEAD}[A-Za-z]*(?:\s{{1,4}}[0-9A-Za-z._~+/=-]*)?"
+        rf"|(?i:authorization)[\"'\s]{{0,5}}"
+    )
+    url = rf"[A-Za-z](?:://(?:{URL_PART})*|:/?)"
+    any_ = f"(?:{BOUNDARY}(?:{tokens}|{begun}|{asked})|{key}|-----BEGIN [0-9A-Z -]*|-{{1,5}}|{url})$"
+    return compiled(whole), compiled(any_)
+
+
+def _cut_form(text: str) -> _Span | None:
+    """Return the token or private key whose prefix is whole, and that the end of a text cuts."""
+    begun = _last_match(_begun_forms()[0], text)
+    for form in FORMS:
+        for prefix in form.prefixes:
+            place = begun.find(prefix, 0, len(prefix) + 1)
+            if place >= 0:
+                rest = begun[place + len(prefix) :]
+                is_cut = re.search("[0-9A-Za-z]{8}", rest) if form.is_dense else len(rest) >= CUT_SHORTEST
+                return _Span(len(text) - len(begun) + place, len(text), form.name) if is_cut else None
+    return _Span(len(text) - len(begun), len(text), "private-key") if begun else None
+
+
+def _last_match(pattern: re.Pattern[bytes], text: str) -> str:
+    """Return the end of a text that a pattern matches, of what stands in no more than `HELD` characters."""
+    data = text[-HELD:].encode("utf-8", "surrogatepass")
+    match = pattern.search(data)
+    return data[match.start() :].decode("utf-8", "surrogatepass") if match else ""
 
 
 def _cut(edge: str, forms: list[str]) -> str:

@@ -187,7 +187,8 @@ class EnvironmentSettings:
     """The name of the task. It is written on the target, and files that outlive `cleanup()` are found by it."""
     env_passthrough: tuple[str, ...] = ()
     """Names of variables of this process that commands and scripts see, on every backend, with the values they have
-    here. A session that changes or unsets one keeps its own."""
+    here. A session that changes or unsets one keeps its own. On this machine keys of services and this package's own
+    secrets are seen only if they are named here."""
     scrub_env: bool = False
     """Whether commands see, of all other variables of the target (on this machine: of this process), only those that
     are known to be harmless, and those of a setting `env`. Scripts always do."""
@@ -203,7 +204,8 @@ class EnvironmentSettings:
 
     redact_secrets: bool = True
     """Whether `[REDACTED:NAME]` stands for the values of secrets in what a model gets: of variables that are passed
-    through, whose name says that they are secret (TOKEN, KEY and the like), or that settings hold."""
+    through or whose name says that they are secret (TOKEN, KEY and the like), of settings, and for what has the form of
+    a token, a private key or a password in a URL."""
     strip_ansi: bool = True
     """Whether terminal controls, such as colours, are taken out of the output that a model gets."""
     record: str | None = None

@@ -76,12 +76,14 @@ def _read(file: str) -> tuple[JoinedRecord, str]:
 
 
 def _write(page: Path, file: str, pieces: Iterable[bytes], force: bool) -> None:
-    from environments.local_files import replace_file
+    from environments.local_files import naming, opened_folder, replace_in
     from hermes_env.report.page import is_report
 
     try:
         if not page.parent.is_dir():
             raise TerminalError(f"cannot write {page}: there is no directory {page.parent}; make it first")
+        if page.is_symlink():
+            raise TerminalError(f"cannot write {page}: it is a link; give the path of another file")
         if page.exists():
             if file != STANDARD and page.samefile(file):
                 raise TerminalError(f"{page} is the record itself: choose another name by --output")
@@ -89,6 +91,7 @@ def _write(page: Path, file: str, pieces: Iterable[bytes], force: bool) -> None:
                 raise TerminalError(
                     f"{page} is there and is no report: choose another name by --output, or use --force"
                 )
-        replace_file(page, lambda opened: opened.writelines(pieces), PRIVATE)
+        with naming(page, "write"), opened_folder(page.parent) as folder:
+            replace_in(folder, page.name, lambda opened: opened.writelines(pieces), PRIVATE)
     except OSError as error:
         raise TerminalError(f"cannot write {page}: {error.strerror or error}") from error

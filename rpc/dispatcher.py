@@ -107,7 +107,7 @@ class Dispatcher:
         """Run what one request asks for and return its answer as a line.
 
         A request that is refused is answered with an error; a tool that fails has a result, `{"error": ...}`.
-        A request whose id was operation before does not run again: it gets the first one's answer, waiting for it
+        A request whose id came before does not run again: it gets the first one's answer, waiting for it
         where the first one is still running. Nothing is raised, whatever the line holds.
         """
         if not hmac.compare_digest(line[: len(self.prefix)], self.prefix):

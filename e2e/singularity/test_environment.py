@@ -83,6 +83,7 @@ def test_what_is_of_this_machine_stays_out(engine: Engine, monkeypatch: pytest.M
         assert "s3cret" not in env.execute_oneshot("env; cat /proc/1/environ").output
         assert env.execute(f"cat {tmp_path}/file").exit_code != 0
         assert env.execute("ls -A /opt ~ | grep -v :").output.strip() == ""
+        assert env.execute("id -u").output == f"{os.getuid()}\n"
         assert env.execute('[ "$PWD" = "$HOME" ] && [ -w . ]').ok
         result = env.execute("echo out; echo err >&2; touch /written ~/written /tmp/written", stderr="separate")
         assert (result.output, result.stderr) == ("out\n", "err\n"), "the client's warnings are no output"

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from targets.ssh_server import SSHContainer
 
+from code_execution import execute_code
 from environments import BaseEnvironment, EnvironmentStartError, UnsupportedError, create_environment
 from environments.conformance.check import wait_until
 
@@ -28,6 +29,16 @@ def test_root_works_in_its_home(container: SSHContainer) -> None:
         assert env.execute("whoami; pwd").output == "root\n/root\n"
         env.write_bytes("sub/remote", b"x" * 500_000)
         assert env.read_bytes("~/sub/remote") == b"x" * 500_000
+
+
+def test_a_command_has_the_rights_of_the_user_that_is_logged_in(container: SSHContainer) -> None:
+    with create_environment("ssh", user="agent", **container.settings) as env:
+        for run in (env.execute, env.execute_oneshot):
+            assert run("id -un").output == "agent\n"
+            assert "Permission denied" in run("cat /etc/shadow").output
+            assert "Permission denied" in run("touch /etc/made").output
+        code = "import os; print(os.getuid() == os.geteuid() != 0, os.access('/etc/shadow', os.R_OK))"
+        assert execute_code(code, env=env, tools={}).output == "True False\n"
 
 
 def test_a_user_logs_in_with_a_password(container: SSHContainer) -> None:

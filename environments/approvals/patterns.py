@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from environments.approvals.command import Command, Word
+from environments.approvals.command import Command, Redirect, Word
 from environments.approvals.runners import is_runner
 from environments.errors import SettingsError
 
@@ -127,7 +127,7 @@ class AllowedCommand:
         The words by which a program runs or writes something have to stand in the pattern to the letter.
         """
         words = command.words
-        if command.assignments or any(one.writes and one.target.text not in _HARMLESS for one in command.redirects):
+        if command.assignments or any(map(_opens_more, command.redirects)):
             return False
         if not words or words[0].glob or not all(word.literal for word in words):
             return False
@@ -142,6 +142,12 @@ class AllowedCommand:
             for at, word in enumerate(words)
             for written in (self._words[at] if at < len(self._words) else None,)
         )
+
+
+def _opens_more(redirect: Redirect) -> bool:
+    """Return True if a redirection writes to a file or opens a connection."""
+    target = redirect.target.text
+    return (redirect.writes and target not in _HARMLESS) or target.startswith(("/dev/tcp/", "/dev/udp/"))
 
 
 def _fits(word: Word, pattern: str) -> bool:

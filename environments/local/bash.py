@@ -6,6 +6,7 @@ import contextlib
 import os
 
 from environments.owner import MARKER_VARIABLE
+from environments.secrets import command_variables
 from environments.shell.child_stream import ChildStream
 from environments.shell.dialect.boot import BootArgv
 from environments.shell.dialect.commands import brand_of, environment_of
@@ -50,7 +51,7 @@ def open_bash(argv: BootArgv) -> ChildStream | None:
 
         if _identity(known[0]) != known:
             raise FileNotFoundError
-        variables = {**os.environ, MARKER_VARIABLE: argv.marker}
+        variables = {**command_variables(), MARKER_VARIABLE: argv.marker}
         if not all(map(is_name, variables)):  # such as an exported function, which some /bin/sh drop
             return None
     except (ImportError, OSError, KeyError):  # a KeyError: another thread has removed a variable meanwhile

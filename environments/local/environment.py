@@ -11,6 +11,7 @@ from environments.errors import TerminalError
 from environments.local.bash import open_bash, remember_bash
 from environments.local.processes import NewProcesses, Search, finds_none, kill_new, numbers_of
 from environments.local.settings import LocalSettings
+from environments.secrets import command_variables
 from environments.shell.child_stream import ChildStream
 from environments.shell.dialect.boot import BootArgv
 from environments.shell.environment import PersistentShellEnvironment
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LocalEnvironment(PersistentShellEnvironment):
-    """Runs commands on this machine, as this user, with this process's environment."""
+    """Runs commands on this machine, as this user, with this process's environment but for keys of services."""
 
     backend = "local"
     settings_class = LocalSettings
@@ -45,7 +46,7 @@ class LocalEnvironment(PersistentShellEnvironment):
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a child process, see `PersistentShellEnvironment`."""
         bash = open_bash(argv) if isinstance(argv, BootArgv) and argv.is_plain else None
-        return bash or ChildStream(argv, terminal=terminal)
+        return bash or ChildStream(argv, terminal=terminal, env=command_variables())
 
     def found_bash(self) -> None:
         """Start it at once from now on, see `PersistentShellEnvironment`."""

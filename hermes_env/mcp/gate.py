@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -26,6 +27,8 @@ from hermes_env.mcp.call import GONE
 
 PATH = "/mcp"
 _LOOK = 0.05
+_PLACE = re.compile(r"(?:\[[0-9a-fA-F:.]*\]|[^:@\[\]]*)(?::[0-9]{1,5})?")
+"""A host, and a port if one is given. The library compares no more of a name than what is before its port."""
 
 
 class Gate:
@@ -69,7 +72,7 @@ class Gate:
         if scope["type"] != "http":
             return
         request = Request(scope)
-        refusal = await self._security.validate_request(request) or self._refusal(request)
+        refusal = await self._security.validate_request(request) or _misled(request) or self._refusal(request)
         if refusal:
             await refusal(scope, receive, send)
             return
@@ -118,6 +121,15 @@ class _Answer:
     async def send(self, message: Message) -> None:
         await self._send(message)
         self.is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+
+def _misled(request: Request) -> Response | None:
+    """Return the refusal of a request for another name that begins with one of ours, or from such a place."""
+    if not _PLACE.fullmatch(request.headers.get("host", "")):
+        return _error(HTTPStatus.MISDIRECTED_REQUEST, INVALID_REQUEST, "Host should be a name, or a name with a port")
+    if not _PLACE.fullmatch(request.headers.get("origin", "").partition("://")[2]):
+        return _error(HTTPStatus.FORBIDDEN, INVALID_REQUEST, "Origin should be a name, or a name with a port")
+    return None
 
 
 def _error(status: HTTPStatus, code: int, message: str, data: object = None) -> Response:

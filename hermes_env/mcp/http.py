@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import socket
@@ -13,6 +14,7 @@ import anyio
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from environments.errors import SettingsError, TerminalError
 from hermes_env.mcp.ending import ending_signals
@@ -23,9 +25,33 @@ LOOPBACK = "127.0.0.1"
 MAX_SESSIONS = 100
 """How many clients there may be at once. Further ones are refused until one of them leaves."""
 MAX_CONNECTIONS = 1000
-"""How many connections there may be at once, those without the token included. Further ones are refused."""
+"""How many connections there may be at once. A further one takes the place of the oldest that asks for nothing."""
 _LEAVING = 5
 """Seconds that answers, and then connections, have to end in when the server does."""
+
+
+class _Connection(H11Protocol):
+    """A connection. Those that ask for nothing, or have not ended what they ask, leave when there is no place."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make place for a client, which strangers without the token may have taken all of."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        if len(self.connections) >= MAX_CONNECTIONS:
+            others = (each for each in self.connections if each is not self and isinstance(each, _Connection))
+            idle = [each for each in others if each.is_idle]
+            if idle:
+                min(idle, key=lambda each: each._since).leave()
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def leave(self) -> None:
+        """Close the connection at once."""
+        self.connections.discard(self)
+        self.transport.abort()
 
 
 class _Web(uvicorn.Server):
@@ -99,6 +125,7 @@ async def serve_http(
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
         gate,
+        http=_Connection,
         lifespan="off",
         ws="none",
         log_config=None,

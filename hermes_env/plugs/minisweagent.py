@@ -12,6 +12,7 @@ from minisweagent.utils.serialize import recursive_merge
 from pydantic import Field
 
 from environments import BaseEnvironment, TerminalError, create_environment
+from environments.secrets import command_variables
 from hermes_env.plugs.backend_config import BackendConfig
 from hermes_tools.model_output import with_notice
 from hermes_tools.terminal_result import captured
@@ -113,11 +114,11 @@ class HermesEnvironment:
     def get_template_vars(self, **variables: object) -> dict[str, Any]:
         """Return what prompts may name: the configuration, what `uname` says in the target, and what is given.
 
-        On this machine also the variables of this process, as in mini-swe-agent's own.
+        On this machine also the variables of this process that commands have: keys of services are not among them.
         """
         told = self.env.execute_oneshot("; ".join(f"uname -{flag}" for flag in _UNAME.values()))
         system = dict(zip(_UNAME, told.output.splitlines(), strict=False)) if told.ok else {}
-        here = dict(os.environ) if self.env.capabilities.same_machine else {}
+        here = command_variables() if self.env.capabilities.same_machine else {}
         merged: dict[str, Any] = recursive_merge(self.config.model_dump(), system, here, variables)
         return merged
 

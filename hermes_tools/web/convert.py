@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from environments.secrets import SAFE_NAMES
+from environments.secrets import safe_variables
 from hermes_tools.web.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -75,14 +75,13 @@ def converted(
 
 
 def _run(orders: BinaryIO, output: BinaryIO, body: int, deadline: Deadline) -> int:
-    variables = {name: os.environ[name] for name in SAFE_NAMES if name in os.environ}
     with subprocess.Popen(
         [sys.executable, "-P", str(_PROGRAM)],
         stdin=orders,
         stdout=output,
         stderr=subprocess.DEVNULL,
         pass_fds=[body],
-        env=variables,
+        env=safe_variables(),
         start_new_session=True,  # a Ctrl-C is for the caller to act on
     ) as process:
         try:

@@ -15,7 +15,8 @@ from hermes_tools.interruption import ToolInterruptedError
 
 _POLL_SECONDS = 0.05
 """The longest wait between two checks of the deadline."""
-_BLOCKING = threading.BoundedSemaphore(32)
+MAX_BLOCKING = 32
+_BLOCKING = threading.BoundedSemaphore(MAX_BLOCKING)
 """Limits the threads of `Deadline.abandoning`."""
 
 T = TypeVar("T")

@@ -52,6 +52,37 @@ def test_a_denied_call_is_among_them_and_those_that_were_not_accepted_are_not(en
     assert [(call.name, call.error) for call in result.tool_calls] == [("double", denied), ("double", None)]
 
 
+CALLS_BY_MANY = """
+import os, threading, hermes_tools
+def call():
+    for _ in range(5):
+        try: hermes_tools.note()
+        except hermes_tools.ToolError: pass
+children = []
+for _ in range(3):
+    children.append(os.fork())
+    if not children[-1]:
+        threads = [threading.Thread(target=call) for _ in range(3)]
+        for each in threads: each.start()
+        for each in threads: each.join()
+        os._exit(0)
+for each in children: os.waitpid(each, 0)
+forged = '{"token":"%s","id":"x","tool":"%s","args":["x"],"kwargs":{}}\\n'
+for tool in ("terminal", "__class__"):
+    print(hermes_tools._exchange((forged % (hermes_tools._own()[0], tool)).encode()).decode())
+"""
+
+
+def test_a_script_calls_the_tools_that_it_was_given_so_often_and_no_more(env: BaseEnvironment, transport: str) -> None:
+    """By 45 calls of three processes with three threads each."""
+    runs: list[None] = []
+    tools = {"note": lambda: runs.append(None)}
+    result = execute_code(CALLS_BY_MANY, env=env, tools=tools, max_tool_calls=10, transport=transport)  # type: ignore[arg-type]
+    assert len(runs) == result.tool_calls_made == len(result.tool_calls) == 10
+    assert result.output.count("there is no such tool") == 2
+    assert "The limit of 10 tool calls (max_tool_calls) was reached: 35 tool calls were refused." in str(result)
+
+
 def test_what_a_tool_says_it_could_not_do_is_its_error(env: BaseEnvironment) -> None:
     code = "from hermes_tools import *\nread_file('missing'); terminal('exit 3')"
     missing, exited = execute_code(code, env=env).tool_calls

@@ -103,14 +103,50 @@ def test_what_the_session_exports_passes_on_request_but_for_secrets(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FROM_HERE", "here")
-    names = ("TEXT", "EMPTY", "MY_API_KEY", "OTHER_TOKEN", "plain", "FROM_HERE", "TZ")
+    names = ("TEXT", "EMPTY", "MY_API_KEY", "OTHER_TOKEN", "plain", "FROM_HERE", "TZ", "n")
     code = f"import os; print([os.environ.get(name) for name in {names}])"
     with make(tmp_path) as env:
         env.execute("export TEXT=\"it's\nexport plain=2 & '\\\\'\" EMPTY= MY_API_KEY=k OTHER_TOKEN=\"t'\"; plain=1")
-        env.execute("export TZ=UTC")
+        env.execute("export TZ=UTC n=5")
         assert execute_code(code, env=env).output.startswith("[None, None, None, None, None, None")
         env.passthrough.allow(["OTHER_TOKEN"])
         env.execute("cd /; export TEXT")
         result = execute_code(code, env=env, session_env=True)
-        shown = ["it's\nexport plain=2 & '\\'", "", None, "t'", None, "here", "UTC"]
+        shown = ["it's\nexport plain=2 & '\\'", "", None, "t'", None, "here", "UTC", "5"]
         assert result.output == f"{shown}\n"
+
+
+SECRETS = {
+    name: f"value-{number}-of-{name.lower()[::-1]}"
+    for number, name in enumerate((
+        "LC_PW", "LC_SSHPASS", "XDG_PAT", "XDG_SESSION", "CONDA_JWT", "CONDA_PW", "GH_PAT", "JWT", "SSHPASS",
+        "STRIPE_SK", "MNEMONIC", "GPG_SEED", "OTP", "ADMIN_PW", "ENCRYPTION", "HMAC", "SALT", "SEED", "PASS",
+        "DB_PASS", "PIN", "PAT", "TWILIO_SID", "SESSION", "MY_API_KEY", "SENTRY_DSN", "WALLET_SEED", "TOTP",
+        "APP_PEPPER", "npm_config__authToken",
+    ))
+}  # fmt: skip
+BY_VALUE = {
+    "SENTRY_URL": ("https://", "0123456789abcdef0123456789abcdef", "@o1.ingest.example/4"),
+    "MONGO_URI": ("mongodb://app:", "pass-of-mongo", "@db.example/app"),
+    "AMQP_URL": ("amqp://app:", "pass-of-amqp", "@mq.example"),
+    "LC_NOTE": ("see ", "ghp_a1B2c3D4a1B2c3D4a1B2c3D4a1B2c3D4a1B2", ""),
+}
+
+
+@pytest.mark.parametrize("make", [local, without_bash])
+def test_no_secret_passes_or_is_shown_whatever_its_name_is(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {**SECRETS, **{name: "".join(parts) for name, parts in BY_VALUE.items()}}
+    hidden = [*SECRETS.values(), *(parts[1] for parts in BY_VALUE.values())]
+    assert len(values) == 34
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    asked = f"import os; print([name for name in {list(values)} if name in os.environ])"
+    with make(tmp_path) as env:
+        assert execute_code(asked, env=env).output == "[]\n"
+        assert execute_code(asked, env=env, session_env=True).output == "[]\n"
+        env.passthrough.allow(["GH_PAT"])
+        assert execute_code(asked, env=env, session_env=True).output == "['GH_PAT']\n"
+        shown = execute_code(f"print({list(values.values())})", env=env).output
+    assert [value for value in hidden if value in shown] == []

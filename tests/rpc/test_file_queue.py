@@ -12,8 +12,10 @@ import pytest
 from targets.script_line import FaultyEnvironment
 
 from environments import CommandResult, EnvironmentLostError, TerminalError
+from environments.conformance.check import wait_until
 from rpc import Dispatcher, FileQueueTransport, Request, Response
 from rpc.collecting import MAX_COLLECTED, CollectedRequest, CollectedRequests, GarbledError, collecting_command
+from rpc.workers import MAX_THREADS
 
 
 def echo(value):
@@ -306,3 +308,23 @@ def test_what_is_collected_is_refused_where_a_request_or_its_number_never_ends()
 def test_what_is_no_number_is_no_request():
     for number in ("$(touch run)", "1 2", "", "\u00b2", "-1"):
         assert [*CollectedRequests("@").feed(f"\n@ {number}\n{{}}\n@ .\n")] == []
+
+
+def test_requests_by_the_thousand_under_one_id_take_few_threads(open_line, local_env):
+    release = threading.Event()
+    line = open_line({"wait": lambda: release.wait(60)}, local_env)
+    request = Request("same", "wait", [], {}, line.token).encode()
+    for number in range(1000):
+        path = line.directory / "rpc" / f"req_{number:06d}"
+        path.with_suffix(".tmp").write_bytes(request)
+        path.with_suffix(".tmp").rename(path)
+    wake(line)
+
+    def threads_of_calls():
+        return [thread.name for thread in threading.enumerate()].count("hermes-rpc-call")
+
+    assert wait_until(lambda: threads_of_calls() >= MAX_THREADS, 60)
+    time.sleep(1)
+    assert threads_of_calls() == MAX_THREADS
+    release.set()
+    assert wait_until((line.directory / "rpc" / "res_000000").exists, 60)

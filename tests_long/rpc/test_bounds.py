@@ -14,7 +14,6 @@ import pytest
 from environments.conformance.check import wait_until
 from rpc import MAX_MESSAGE_BYTES, Dispatcher, Request, Response
 from rpc.collecting import CollectedRequest, CollectedRequests
-from rpc.workers import MAX_THREADS
 
 STILL_THERE = "print(h.echo('still there'))"
 
@@ -165,26 +164,6 @@ def test_links_to_one_huge_request_are_brought_one_by_one(queue_line):
         time.sleep(0.02)
     assert wait_until((queue / "res_000001").exists, 60)
     assert most - before < 400_000_000
-
-
-def test_requests_by_the_thousand_under_one_id_take_few_threads(open_line, local_env):
-    release = threading.Event()
-    line = open_line({"wait": lambda: release.wait(60)}, local_env)
-    request = Request("same", "wait", [], {}, line.token).encode()
-    for number in range(1000):
-        path = line.directory / "rpc" / f"req_{number:06d}"
-        path.with_suffix(".tmp").write_bytes(request)
-        path.with_suffix(".tmp").rename(path)
-    wake(line)
-
-    def threads_of_calls():
-        return [thread.name for thread in threading.enumerate()].count("hermes-rpc-call")
-
-    assert wait_until(lambda: threads_of_calls() >= MAX_THREADS, 60)
-    time.sleep(1)
-    assert threads_of_calls() == MAX_THREADS
-    release.set()
-    assert wait_until((line.directory / "rpc" / "res_000000").exists, 60)
 
 
 def test_noise_is_not_kept():

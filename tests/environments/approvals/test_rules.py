@@ -101,7 +101,7 @@ def test_an_allowed_command_goes_through(configure: Configure) -> None:
 def test_nothing_can_be_put_behind_or_within_an_allowed_command(configure: Configure) -> None:
     behind = ["ls; rm -rf /", "ls\nrm -rf /", "ls && id", "ls | sh", "ls & id", "\\\nid", "ls #\nid", "ls '\n' ; id"]
     within = ["ls $(id)", "ls `id`", "ls <(id)", "ls ${x:-$(id)}", "ls $x", "cat <<EOF\n$(id)\nEOF"]
-    files = ["ls > file", "ls >> ~/.bashrc", "exec 3>file; ls"]
+    files = ["ls < /dev/tcp/h.example/80", "ls > file", "ls >> ~/.bashrc", "exec 3>file; ls"]
     another_ls = ["LD_PRELOAD=./evil.so ls", "PATH=/tmp ls", "PATH=/tmp; ls", "alias ls=id; ls", "ls() { id; }; ls"]
     another_ls += ["/tmp/ls", "./git status"]
     arguments = ["git status --short", "git  statusx", "make install", "rm -rf build /", "rm -rf 'build /'"]

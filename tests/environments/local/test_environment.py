@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ import psutil
 import pytest
 from targets.processes import sleepers
 
+from code_execution import execute_code
 from environments import (
     BaseEnvironment,
     EnvironmentStartError,
@@ -145,3 +147,31 @@ def test_this_machine_is_named_and_its_ports_are_its_own():
         assert (str(env.address(80)), env.address(80).url) == ("127.0.0.1:80", "http://127.0.0.1:80")
     with pytest.raises(TerminalError, match="cleaned up"):
         env.target  # noqa: B018 - it is looked up
+
+
+def test_a_directory_of_ours_is_for_its_user_alone_and_has_a_name_that_is_new(tmp_path: Path) -> None:
+    modes: dict[str, int] = {}
+    places: set[str] = set()
+
+    def look() -> None:
+        for path in (Path(env.internal.scratch_directory()), *Path(env.internal.scratch_directory()).rglob("*")):
+            if path.is_dir():
+                modes[str(path)] = stat.S_IMODE(path.stat().st_mode)
+
+    before = os.umask(0)
+    try:
+        for _ in range(2):
+            with create_environment("local", cwd=str(tmp_path)) as env:
+                env.execute("umask 0; cat >/dev/null", stdin="x" * 500_000)
+                env.execute_oneshot(f": {'x' * 500_000}")
+                for transport in ("socket", "relay", "file"):
+                    code = "import os; os.umask(0)\nfrom hermes_tools import look; look()"
+                    result = execute_code(code, env=env, tools={"look": look}, transport=transport)  # type: ignore[arg-type]
+                    assert result.status == "success", result
+                places.add(Path(env.internal.scratch_directory()).name)
+    finally:
+        os.umask(before)
+    assert set(modes.values()) == {0o700}
+    assert len(modes) >= 8
+    first, second = (place.split("-") for place in places)
+    assert len(first[-1]) == 8 and first[-1] != second[-1]

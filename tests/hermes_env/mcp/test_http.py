@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
 import socket
 import sys
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 from targets.mcp_server import TOKEN, WebServer, run
@@ -12,6 +15,7 @@ from typer.testing import CliRunner
 
 from environments.errors import TerminalError
 from hermes_env.cli import app
+from hermes_env.mcp.http import MAX_CONNECTIONS
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -32,6 +36,11 @@ def test_a_page_from_elsewhere_is_refused(web_server: WebServer) -> None:
         (421, {"Host": "evil.example:80"}),
         (403, {"Origin": "http://evil.example"}),
         (403, {"Origin": "null"}),
+        (421, {"Host": "127.0.0.1:x.evil.example"}),
+        (421, {"Host": "127.0.0.1:80@evil.example"}),
+        (403, {"Origin": "http://127.0.0.1:x.evil.example"}),
+        (403, {"Origin": "http://127.0.0.1:80@evil.example"}),
+        (200, {"Origin": "http://[::1]:6274"}),
         (200, {"Origin": "http://localhost:6274"}),
         (200, {"Host": "localhost:1234"}),
     ):
@@ -76,6 +85,38 @@ def _refusal(*words: str, token: str | None = TOKEN) -> str:
     return str(error.value)
 
 
+def test_strangers_that_ask_for_nothing_keep_no_client_out(web_server: WebServer) -> None:
+    """As many as there may be connections, which send the half of a request or nothing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    place = urlsplit(web_server.url)
+    with contextlib.ExitStack() as strangers:
+        strangers.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for number in range(MAX_CONNECTIONS + 1):
+            stranger = socket.create_connection((place.hostname, place.port))
+            strangers.callback(stranger.close)
+            if number % 2:
+                stranger.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        for _ in range(3):
+            status, headers, _ = answered(web_server.url, INITIALIZE, TOKEN)
+            assert status == 200
+            session = headers["mcp-session-id"]
+            assert answered(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200
+
+
+def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[bytes] = []
+
+    def compare(given: bytes, right: bytes) -> bool:
+        compared.append(given)
+        return given == right
+
+    monkeypatch.setattr("hermes_env.mcp.gate.secrets.compare_digest", compare)
+    assert _status_of({"host": "box", "authorization": "Bearer wrong"}) == 401
+    assert _status_of({"host": "box", "authorization": f"bearer {TOKEN}"}) == 200
+    assert compared == [b"wrong", TOKEN.encode()]
+
+
 def test_it_does_not_begin_without_a_token_that_cannot_be_guessed(hermes_env) -> None:
     done = hermes_env("mcp", "--http", "127.0.0.1:0")
     assert (done.returncode, done.stdout) == (125, "")
@@ -102,7 +143,8 @@ def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
         assert f"cannot listen on {where}: Address already in use" in _refusal("--http", where)
 
 
-def test_this_machine_has_the_names_that_it_is_given() -> None:
+def _status_of(headers: dict[str, str]) -> int:
+    """Return what a server that is called `box` and `proxy.example` answers a request."""
     from starlette.responses import Response
 
     from hermes_env.mcp.gate import Gate
@@ -110,27 +152,32 @@ def test_this_machine_has_the_names_that_it_is_given() -> None:
     async def behind(scope: Scope, receive: Receive, send: Send) -> None:
         await Response()(scope, receive, send)
 
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
     async def test() -> None:
-        for name, status in {
-            "box": 200,
-            "box:8000": 200,
-            "proxy.example": 200,
-            "box.evil.example": 421,
-            "evil.example": 421,
-            "evil.example#box": 421,
-            "": 421,
-        }.items():
-            sent: list[Message] = []
-
-            async def send(message: Message, sent: list[Message] = sent) -> None:
-                sent.append(message)
-
-            headers = [(b"host", name.encode()), (b"authorization", b"bearer " + TOKEN.encode())]
-            scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
-            await Gate(behind, TOKEN, ["box", "proxy.example"])(scope, _nothing, send)
-            assert sent[0]["status"] == status, name
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": encoded}
+        await Gate(behind, TOKEN, ["box", "proxy.example"])(scope, _nothing, send)
 
     run(test)
+    return int(sent[0]["status"])
+
+
+def test_this_machine_has_the_names_that_it_is_given() -> None:
+    for name, status in {
+        "box": 200,
+        "box:8000": 200,
+        "proxy.example": 200,
+        "box.evil.example": 421,
+        "box:8000.evil.example": 421,
+        "evil.example": 421,
+        "evil.example#box": 421,
+        "": 421,
+    }.items():
+        assert _status_of({"host": name, "authorization": f"bearer {TOKEN}"}) == status, name
 
 
 async def _nothing() -> Message:

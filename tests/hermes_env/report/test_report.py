@@ -102,3 +102,17 @@ def test_no_text_of_a_record_can_end_the_element_that_it_stands_in(record) -> No
     assert page.count("</script>") == 3
     assert page.count("<script") == 3
     assert "onerror" not in re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.DOTALL)
+
+
+def test_a_link_in_the_place_of_a_report_is_refused_and_what_it_leads_to_stays(small, tmp_path) -> None:
+    precious, page = tmp_path / "precious", tmp_path / "page.html"
+    precious.write_text("precious")
+    precious.chmod(0o644)
+    page.symlink_to(precious)
+    for _ in range(2):
+        with pytest.raises(TerminalError, match="it is a link; give the path of another file"):
+            report_command(small.saved(), str(page), force=True)
+        assert (precious.read_text(), stat.S_IMODE(precious.stat().st_mode)) == ("precious", 0o644)
+        page.unlink()
+        page.symlink_to(tmp_path / "not there")
+    assert not (tmp_path / "not there").exists()

@@ -240,3 +240,23 @@ def test_a_search_does_not_wait_for_the_session(env: BaseEnvironment, tree: Path
 
     assert env.execute("echo started; while [ ! -e go ]; do sleep 0.02; done", on_output=search).exit_code == 0
     assert found == [3]
+
+
+def test_a_search_program_that_lies_is_an_error_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    rg = tmp_path / "bin" / "rg"
+    monkeypatch.setenv("PATH", str(rg.parent), prepend=":")
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        for printed in (
+            "yes a | head -c 5000000",
+            "yes a",
+            r"yes 'a\000' | head -c 5000000",
+            r"printf './a\00012345678901234567890123:x\n'",
+            r"printf './a\0001:x'",
+        ):
+            rg.write_text(f"#!/bin/sh\n{printed}\n")
+            rg.chmod(0o755)
+            for mode in ("content", "count"):
+                error = search_files(env, "x", output_mode=mode)["error"]
+                assert "in place of what it found" in error
+                assert len(error) < 300

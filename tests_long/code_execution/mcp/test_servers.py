@@ -123,31 +123,3 @@ def test_a_models_scripts_have_them_unless_a_tool_of_ours_is_left_out(
     for tools, output in ((None, "3\n"), (["execute_code", "terminal"], "cannot import name 'ours_add'")):
         told = json.loads(answer_in(lambda: env, Toolset.of(tools, None), "execute_code", arguments))
         assert output in told["output"]
-
-
-@pytest.mark.parametrize(
-    ("server", "said"),
-    [
-        ({"command": "no-such-program"}, "'ours' could not be started: FileNotFoundError"),
-        (
-            {"command": "sh", "args": ["-c", "echo refused: $TOLD >&2", "${WORDS}"], "env": {"TOLD": "${WORDS}"}},
-            "standard error: refused: [REDACTED]",
-        ),
-        ({"env": {"KEY": "${NOT_SET_HERE}"}}, "the variable NOT_SET_HERE is not set"),
-        ({"tools": ["ad"]}, "mcp_servers.ours.tools: the MCP server has no tool 'ad' (did you mean 'add'?)"),
-    ],
-)
-def test_a_server_that_cannot_be_had_is_why_the_script_did_not_run(
-    env: BaseEnvironment,
-    serve: Configure,
-    stdio: dict[str, object],
-    server: dict[str, object],
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("WORDS", "tell nobody of this")
-    serve(ours={**stdio, **server})
-    result = execute_code("import hermes_tools; print(hermes_tools.ours_add(1))", env=env)
-    assert (result.status, result.exit_code) == ("error", None)
-    assert said in str(result.error)
-    assert "tell nobody" not in str(result.error)

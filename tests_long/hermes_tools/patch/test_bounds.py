@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from targets.processes import having
@@ -33,7 +35,7 @@ def test_nothing_but_a_regular_file_is_patched(env: BaseEnvironment, tmp_path: P
     (tmp_path / "link").symlink_to("pipe")
     for path in ("/dev/zero", "/dev/full", "pipe", "link", "."):
         for answer in (patch(env, path, "x", "y"), apply(env, f"*** Delete File: {path}\n")):
-            assert f"{path} cannot be read: it is " in str(answer["error"])
+            assert re.search(r"is (a directory|not a regular file)", str(answer["error"])), answer
 
 
 def test_a_file_that_is_too_large_is_refused_with_the_bound_before_it_is_read(
@@ -160,13 +162,13 @@ def test_a_patch_that_is_interrupted_while_it_is_written_is_taken_back(
     for name in "abc":
         (tmp_path / name).write_text("x\n")
     scope = CancelScope()
-    write_bytes = env.write_bytes
+    change = staged_files._Change.do
 
-    def write_and_cancel(path: str, data: bytes) -> None:
-        write_bytes(path, data)
+    async def change_and_cancel(*arguments: Any) -> None:
+        await change(*arguments)
         scope.cancel()
 
-    monkeypatch.setattr(env, "write_bytes", write_and_cancel)
+    monkeypatch.setattr(staged_files._Change, "do", change_and_cancel)
     with scope.active():
         answer = apply(env, "*** Move File: c -> d\n" + "".join(f"*** Update File: {n}\n-x\n+y\n" for n in "ab"))
     assert answer == {"error": "it was interrupted; no file was changed"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from pathlib import Path
@@ -109,3 +110,61 @@ def test_the_name_of_a_server_begins_python_names() -> None:
     for name in ("1st", "_x", ""):
         with pytest.raises(SettingsError, match="begins with a letter"):
             servers_of({name: {"command": "x"}})
+
+
+PASSED_ON = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+SHOWN = """
+import json, hermes_tools
+print(json.dumps(hermes_tools.ours_variables()))
+"""
+
+
+def test_a_server_sees_six_variables_of_this_process_and_those_it_is_given(
+    env: BaseEnvironment, serve: Configure, stdio: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARMLESS_HERE", "x")
+    monkeypatch.setenv("SOME_API_KEY", "not-the-servers-key")
+    serve(ours={**stdio, "env": {"GIVEN": "${SOME_API_KEY}!", "WITH_DEFAULT": "${NOT_SET_HERE:-x}y"}})
+    seen = json.loads(execute_code(SHOWN, env=env).output)
+    assert seen["GIVEN"] == "[REDACTED:SOME_API_KEY]!" and seen["WITH_DEFAULT"] == "xy"
+    added_by_python = {"LC_CTYPE", "PID"}
+    assert set(seen) - {"GIVEN", "WITH_DEFAULT"} - added_by_python <= PASSED_ON
+    assert "PATH" in seen
+
+
+def test_a_tool_of_a_server_takes_the_place_of_no_other(
+    env: BaseEnvironment, serve: Configure, stdio: dict[str, object]
+) -> None:
+    serve(ours={**stdio, "tools": ["add"]})
+    clash = execute_code(
+        "import hermes_tools; hermes_tools.ours_add(1)", env=env, tools={"ours_add": lambda: 1}, mcp_servers=True
+    )
+    assert "would be 'ours_add' in the script, and so is another tool" in str(clash.error)
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        ({"command": "no-such-program"}, "'ours' could not be started: FileNotFoundError"),
+        (
+            {"command": "sh", "args": ["-c", "echo refused: $TOLD >&2", "${WORDS}"], "env": {"TOLD": "${WORDS}"}},
+            "standard error: refused: [REDACTED]",
+        ),
+        ({"env": {"KEY": "${NOT_SET_HERE}"}}, "the variable NOT_SET_HERE is not set"),
+        ({"tools": ["ad"]}, "mcp_servers.ours.tools: the MCP server has no tool 'ad' (did you mean 'add'?)"),
+    ],
+)
+def test_a_server_that_cannot_be_had_is_why_the_script_did_not_run(
+    env: BaseEnvironment,
+    serve: Configure,
+    stdio: dict[str, object],
+    server: dict[str, object],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("WORDS", "tell nobody of this")
+    serve(ours={**stdio, **server})
+    result = execute_code("import hermes_tools; print(hermes_tools.ours_add(1))", env=env)
+    assert (result.status, result.exit_code) == ("error", None)
+    assert said in str(result.error)
+    assert "tell nobody" not in str(result.error)

@@ -1,0 +1,107 @@
+"""`write_file` and `patch` beside a program of the target that changes the same files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker
+from targets.ssh_server import SSHContainer
+
+from environments import create_environment
+from environments.base import BaseEnvironment
+from hermes_tools.files.write_file import write_file
+from hermes_tools.patch import staged_files
+from hermes_tools.patch.patch import patch
+from hermes_tools.patch.text_file import MAX_BYTES
+
+WRITES = 40
+SWAPPING = """\
+number=0
+cd ~/work || exit
+while [ ! -e ended ]; do
+  number=$((number + 1))
+  mv race ../old/$number 2>/dev/null
+  case $((number % 3)) in
+    0) mkdir race ;;
+    1) ln -s ../.ssh race ;;
+    2) ln -s ../other race ;;
+  esac
+done
+"""
+
+
+def _docker(image: str) -> AbstractContextManager[BaseEnvironment]:
+    require_docker().close()
+    return create_environment("docker", image=image)
+
+
+def docker_bash(_: Path) -> AbstractContextManager[BaseEnvironment]:
+    return _docker(PYTHON_IMAGE)
+
+
+def docker_minimal(_: Path) -> AbstractContextManager[BaseEnvironment]:
+    return _docker(MINIMAL_IMAGE)
+
+
+@contextlib.contextmanager
+def ssh(folder: Path) -> Iterator[BaseEnvironment]:
+    container = SSHContainer(folder)
+    try:
+        with create_environment("ssh", **container.settings, user="agent") as env:
+            yield env
+    finally:
+        container.remove()
+
+
+@pytest.fixture(scope="module", params=(docker_bash, docker_minimal, ssh), ids=lambda make: make.__name__)
+def env(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseEnvironment]:
+    with request.param(tmp_path_factory.mktemp("target")) as target:
+        yield target
+
+
+def test_no_file_lands_in_a_denied_directory_that_a_link_is_swapped_for(env: BaseEnvironment) -> None:
+    before = env.execute("cd; mkdir -p .ssh other old work; ls -A .ssh").output
+    swapping = env.start(SWAPPING, stdin="none")
+    try:
+        answers = [write_file(env, f"~/work/race/{number}", "x") for number in range(WRITES)]
+    finally:
+        env.execute_oneshot("touch ~/work/ended")
+        assert swapping.wait(timeout=30) is not None
+    assert env.execute("ls -A ~/.ssh").output == before
+    assert any("created" in answer for answer in answers), "some of the writes met a directory that may be written"
+    written = [f"{number}" for number, answer in enumerate(answers) if "created" in answer]
+    found = env.execute("cd; find other old work -type f -name '[0-9]*' | sed 's,.*/,,' | sort -n").output.split()
+    assert found == written, "what was written is where it may be, and nothing else is"
+
+
+@pytest.mark.parametrize("text", ["one\n", "one\n" + "line\n" * 20_000], ids=["small", "large"])
+def test_a_file_that_grows_while_it_is_patched_keeps_what_came(
+    env: BaseEnvironment, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.write_bytes("grown.txt", text.encode())
+
+    def read_bytes(env: BaseEnvironment, where: str, limit: int) -> bytes:
+        data = original(env, where, limit)
+        env.execute_oneshot("echo more >>grown.txt")
+        return data
+
+    original = staged_files.read_bytes  # type: ignore[attr-defined]
+    monkeypatch.setattr(staged_files, "read_bytes", read_bytes)
+    assert "grown.txt was changed by another program meanwhile" in patch(env, "grown.txt", "one", "two")["error"]
+    assert env.read_bytes("grown.txt") == text.encode() + b"more\n"
+
+
+def test_a_file_that_grows_without_end_is_not_patched(env: BaseEnvironment) -> None:
+    env.execute(f"head -c {MAX_BYTES - 1000} /dev/zero | tr '\\0' x >endless.txt")
+    growing = env.start("while :; do echo one more line; done >>endless.txt", stdin="none")
+    try:
+        while env.stat("endless.txt").size <= MAX_BYTES:
+            pass
+        assert f"larger than {MAX_BYTES:,} bytes" in patch(env, "endless.txt", "one", "two", replace_all=True)["error"]
+    finally:
+        growing.kill()
+        env.execute("rm endless.txt")
