@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker
+from targets import backends
 from targets.ssh_server import SSHContainer
 
 from environments import create_environment
@@ -34,17 +33,28 @@ done
 """
 
 
-def _docker(image: str) -> AbstractContextManager[BaseEnvironment]:
-    require_docker().close()
-    return create_environment("docker", image=image)
+@contextlib.contextmanager
+def docker(folder: Path) -> Iterator[BaseEnvironment]:
+    with backends.docker(folder) as subject, subject.make() as env:
+        yield env
 
 
-def docker_bash(_: Path) -> AbstractContextManager[BaseEnvironment]:
-    return _docker(PYTHON_IMAGE)
+@contextlib.contextmanager
+def docker_minimal(folder: Path) -> Iterator[BaseEnvironment]:
+    with backends.docker_minimal(folder) as subject, subject.make() as env:
+        yield env
 
 
-def docker_minimal(_: Path) -> AbstractContextManager[BaseEnvironment]:
-    return _docker(MINIMAL_IMAGE)
+@contextlib.contextmanager
+def podman(folder: Path) -> Iterator[BaseEnvironment]:
+    with backends.podman(folder) as subject, subject.make() as env:
+        yield env
+
+
+@contextlib.contextmanager
+def singularity(folder: Path) -> Iterator[BaseEnvironment]:
+    with backends.singularity(folder) as subject, subject.make() as env:
+        yield env
 
 
 @contextlib.contextmanager
@@ -57,7 +67,9 @@ def ssh(folder: Path) -> Iterator[BaseEnvironment]:
         container.remove()
 
 
-@pytest.fixture(scope="module", params=(docker_bash, docker_minimal, ssh), ids=lambda make: make.__name__)
+@pytest.fixture(
+    scope="module", params=(docker, docker_minimal, podman, singularity, ssh), ids=lambda make: make.__name__
+)
 def env(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseEnvironment]:
     with request.param(tmp_path_factory.mktemp("target")) as target:
         yield target

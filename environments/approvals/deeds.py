@@ -59,8 +59,7 @@ chattr ; ; ; written
 = it gives a program rights of the administrator
 setcap ; ; -v
 = it changes how access is decided
-semanage ; -d -D --delete --deleteall
-pam-auth-update ; --remove --force
+semanage pam-auth-update ; -d -D --delete --deleteall --remove --force
 
 = it overwrites {}
 dd ; ; ; of= overwritten
@@ -93,9 +92,7 @@ diskutil: apfs|ap delete*|erase*
 cryptsetup: ... luksFormat|erase|luksErase|luksKillSlot|luksRemoveKey|reencrypt
 = it changes a file system in place
 tune2fs resize2fs e2fsck fsck btrfstune ntfsresize ; ; -n -N -l -P ; device
-xfs_repair ; -L
-debugfs ; -w
-flashrom ; -w -E --write --erase
+xfs_repair debugfs flashrom ; -L -w -E --write --erase
 = it makes a volume smaller than its file system may be
 lvreduce
 = it removes a volume
@@ -216,8 +213,6 @@ git: symbolic-ref ; -d --delete
 git: worktree remove ; -f --force
 = it removes all files
 git: rm ; ; -n --cached --dry-run ; everything
-= it makes a repository of {}
-git: init ; ; ; wiped_beyond_here
 = it removes what others share ({} delete)
 gh glab hub: * delete|remove|archive
 hub: delete
@@ -407,13 +402,12 @@ rsync ; ; -n --dry-run ; last written
 patch ; ; --dry-run ; first written
 patch ; ; --dry-run ; -d,--directory wiped_beyond_here
 tar ; -c -r -u -A --create --append ; ; -f,--file written
-split csplit ; ; ; second written
+split ; ; ; second written
 csplit ; ; ; -f,--prefix written
 rename prename perl-rename ; ; -n --nono ; second wiped_beyond_here
 ed ex red ; ; ; written
-vim vi nvim ; -c -s -e -E ; ; written
+vim vi nvim yq ; -c -s -e -E -i --inplace ; ; written
 gawk awk ; -i=inplace ; ; second written
-yq ; -i --inplace ; ; written
 ssh-keygen ; ; -l -y -R -F ; ?answered -f written
 tee truncate sponge fallocate ; ; ; written
 sed perl ruby ; -i --in-place ; ; written
@@ -428,18 +422,13 @@ crontab ; /dev/null
 = it removes timed jobs
 atrm
 = it removes jobs or mails that wait
-lprm ; -
-cancel ; -a
-postsuper ; -d
-exim exim4 ; -Mrm
+lprm cancel postsuper exim exim4 ; - -a -d -Mrm
 = it removes settings of the system
-defaults nvram tmutil: delete*|disable
+defaults tmutil: delete*|disable
 nvram ; -c -d
 = it changes the clock or the name of the machine
-hostnamectl: set-hostname|hostname *
-timedatectl: set-*
-hwclock ; --set --systohc -w
-date ; -s --set
+hostnamectl timedatectl: set-* *
+hwclock date ; --set --systohc -w -s
 = it erases or hides the history of commands
 history ; -c -d /dev/null
 unset ; HISTFILE
@@ -641,14 +630,11 @@ _CHOOSING = frozenset(["grep", "egrep", "rg", "pgrep", "head", "tail", "lsof"])
 
 def _kills_all(command: Command) -> bool:
     """`kill -1`, `kill 1`, `kill 0`: the first argument may be a signal."""
-    fed_by = [fed for word in command.args for fed in chain(word.fed_by)] + list(
-        chain(command.fed_by) if command.carried else ()
-    )
+    fed_by = [fed for word in command.args for fed in chain(word.fed_by)]
+    fed_by += chain(command.fed_by) if command.carried else ()
     feeding = {fed.name for fed in fed_by}
-    finds_all = (
-        fed for fed in fed_by if fed.name in ("pgrep", "pidof", "lsof") and any(map(_ANY_PROCESS.fullmatch, fed.texts))
-    )
-    if ("ps" in feeding and feeding.isdisjoint(_CHOOSING)) or next(finds_all, None):
+    chosen = [text for fed in fed_by if fed.name in ("pgrep", "pidof", "lsof") for text in fed.texts]
+    if ("ps" in feeding and feeding.isdisjoint(_CHOOSING)) or any(map(_ANY_PROCESS.fullmatch, chosen)):
         return True
     texts = command.texts
     if not {"-l", "-L", "-0"}.isdisjoint(texts):
@@ -690,7 +676,7 @@ _DOCUMENTS = re.compile(
     r"dropDatabase|\.drop\(|deleteMany\(\s*(?:\{\s*\})?\s*\)|remove\(\s*\{\s*\}\s*\)|dropUser|dropCollection|dropAll"
     r"|objects\.all\(\)\.delete|\b(?:delete|destroy)_all\b"
 )
-_FLUSHES = re.compile(r"^\s*(?:flush_?all|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
+_FLUSHES = re.compile(r"^[ \t]*(?:flush_?all|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
 _CLIENTS = words(
     """
     psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq snowsql
@@ -699,7 +685,8 @@ _CLIENTS = words(
 )
 """Programs whose arguments and input may be SQL."""
 _WRITES_FILE = re.compile(
-    r"(?i:writefile\(|lo_export\([^,]*,|into\s+(?:out|dump)file|copy\b.*\bto|^\s*\.(?:output|once)|^\s*\\[ogw])\s*['\"]?([/~][^'\"\s|]*)"
+    r"(?i:writefile\(|lo_export\([^,]{0,100},|into\s+(?:out|dump)file|copy\b.{0,500}\bto"
+    r"|^\s*\.(?:output|once)|^\s*\\[ogw])\s*['\"]?([/~][^'\"\s|]*)"
 )
 _STATEMENT = frozenset(["-c", "--command", "-e", "--execute", "-q", "--query", "-Q"])
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
 
 from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.deeds import chain
 from environments.approvals.options import Options
-from environments.approvals.paths import remote, secret, words
+from environments.approvals.paths import holds_secret, remote, secret, words
 from environments.approvals.table import Table
 
 _TABLE = Table(
@@ -46,20 +47,12 @@ _TELLING = Table(
 = the output of {}
 gpg ; --export-secret-keys --export-secret-subkeys
 kubectl oc k: get secret|secrets|secret/*|secrets/*
-aws: secretsmanager|ssm get-*
+aws: secretsmanager|ssm|sts get-*|assume-role
 aws: configure get|export-credentials
-aws: sts get-session-token|assume-role
-vault bao: read|kv|login
+vault bao pass gopass lpass op bw secret-tool keyring: read|kv|login|show|item|get|lookup
 security: find-*-password|dump-keychain|export
-pass gopass lpass: show
-op: read|item
-bw: get
-secret-tool: lookup
-keyring: get
-git: credential fill
-gh glab: auth token
-gcloud: ... print-*-token
-az: account get-access-token
+git gh glab: credential|auth fill|token
+gcloud az: ... print-*-token|get-access-token
 heroku: config
 pg_dump pg_dumpall mysqldump mariadb-dump mongodump
 curl wget ; ; ; ~.*169\.254\.169\.254.*
@@ -79,36 +72,15 @@ _SENDERS: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("gh", "glab"), ("-b --body -F --body-file", "")),
     "az": ("-f --file -s --source", ""),
     **dict.fromkeys(("mail", "mailx", "sendmail", "mutt", "msmtp", "swaks"), ("-a --attach --body", "-s")),
-    **dict.fromkeys(
-        (
-            "ftp",
-            "tftp",
-            "lftp",
-            "smbclient",
-            "whois",
-            "finger",
-            "termbin",
-            "ncftpput",
-            "croc",
-            "wormhole",
-            "ipfs",
-            "pastebinit",
-            "ix",
-        ),
-        ("", ""),
-    ),
+    **dict.fromkeys(("ftp", "tftp", "lftp", "smbclient", "whois", "finger", "termbin", "ncftpput"), ("", "")),
+    **dict.fromkeys(("croc", "wormhole", "ipfs", "pastebinit", "ix"), ("", "")),
     **dict.fromkeys(("dig", "nslookup", "host", "drill", "ping", "ping6", "delv"), ("", "")),
     "openssl": ("", "-in -key -cert -CAfile -out -inkey -passin -pass"),
 }
 """Programs that send data elsewhere: their options whose values are sent, and others that are followed by a value."""
 _COPYING = words("scp rsync sftp rclone aws gsutil s3cmd s5cmd mc azcopy gcloud")
 """Senders of operands of which one names the other machine."""
-_SUBCOMMANDS = {
-    "openssl": ("s_client",),
-    "gh": ("gist", "release", "issue", "pr"),
-    "glab": ("snippet",),
-    "ipfs": ("add",),
-}
+_SUBCOMMANDS = {"openssl": "s_client", "gh": "gist release issue pr", "glab": "snippet issue mr", "ipfs": "add"}
 _SHELLS = words("sh bash zsh dash ksh ash fish")
 _LISTING = words("env printenv set export declare compgen history")
 _PACKING = words(
@@ -117,6 +89,9 @@ _PACKING = words(
     ls jq yq openssl zstd xz bzip2 rev fold uuencode
     """
 )
+_SIGNED_IN = _COPYING | {"ssh", "gh", "glab", "az"}
+"""Senders that are given a password or a key every day: to the machine or the service that it is for."""
+_SIGNS_IN = re.compile(r"(?:--header=)?[\w-]*(?:auth|token|key|secret)[\w-]*:", re.IGNORECASE)
 _PUTS = re.compile(r"\bm?put\s+(?:-\S+\s+)*(\S+)")
 _MARK = re.compile(r"(?:[\w.-]+=|[\w.-]+)?[@<]|file:|FILE:|OPEN:|GOPEN:")
 _MARKING = words("curl http https xh xhs")
@@ -161,7 +136,7 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
     options = Options.of(command.args, (*sends, *valued))
     operands = options.operands
     subcommands = _SUBCOMMANDS.get(command.name)
-    if subcommands and (not operands or operands[0].text not in subcommands):
+    if subcommands and (not operands or operands[0].text not in subcommands.split()):
         return
     if command.name in ("sftp", "ftp", "lftp", "smbclient"):
         printed = (command.given or "", *(one.prints or "" for one in command.fed_by))
@@ -175,15 +150,13 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
     for option, word in (*by_option, *(("", word) for word in operands if command.name not in ("curl", "wget"))):
         plain = _MARK.sub("", word.text, count=1).partition(";")[0]
         names_file = plain != word.text or command.name not in _MARKING or option in ("-T", "--upload-file")
-        if (
-            names_file
-            and not (command.name in _COPYING and remote(word))
-            and (found := plain if plain in taken else secret(Word(plain), command))
-        ):
+        found = plain if plain in taken else secret(Word(plain), command)
+        if found and names_file and not (command.name in _COPYING and remote(word)):
             yield found
-    for word in (*command.args, *(one.target for one in command.redirects)):
-        yield from _read_by(word.fed_by)
-    yield from _read_by(command.fed_by)
+    for before, word in pairwise((Word(""), *command.args, *(one.target for one in command.redirects))):
+        signs_in = command.name in _SIGNED_IN or before.text in ("-u", "--user") or _SIGNS_IN.match(word.text)
+        yield from (one for one in _read_by(word.fed_by) if not (signs_in and one.startswith("$")))
+    yield from (one for one in _read_by(command.fed_by) if not (command.name in _SIGNED_IN and one.startswith("$")))
     yield from (one for item in command.redirects if "<" in item.operator and (one := secret(item.target, command)))
 
 
@@ -192,6 +165,9 @@ def _read_by(commands: tuple[Command, ...]) -> Iterator[str]:
     for command in chain(commands):
         if command.name in _LISTING and not [text for text in command.texts if not text.startswith("-")]:
             yield f"the output of {command.name}"
+        named = [command, *(fed for word in command.args for fed in word.fed_by)]
+        variables = [one.texts[0] for one in named if one.name == "printenv" and one.texts]
+        yield from (f"${name}" for name in variables if holds_secret(name))
         if told := _TELLING.reason(command):
             yield told
         if command.name in _PACKING:

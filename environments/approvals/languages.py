@@ -25,15 +25,11 @@ _LANGUAGES: Mapping[str, tuple[str, str]] = {
         ("node nodejs bun deno tsx ts-node zx mongosh mongo", "-e -pe --eval -p --print", "-r --require"),
         ("php", "-r -B -E -R", "-d -f"),
         ("lua luajit texlua", "-e", "-l"),
-        (
-            "Rscript R osascript groovy scala elixir racket ghc ocaml raku rakudo kotlin swift hy bb clj",
-            "-e --eval",
-            "",
-        ),
+        ("Rscript R osascript groovy scala elixir racket ghc ocaml raku kotlin swift bb clj", "-e --eval", ""),
         ("julia", "-e -E --eval --print", ""),
         ("emacs emacsclient octave sbcl erl nim clisp", "--eval -eval --execute -e -x", ""),
         ("matlab maxima gnuplot scilab", "-r -e --batch-string -batch", ""),
-        ("guile xonsh nu elvish rc posh pwsh expect", "-c -Command", ""),
+        ("guile xonsh nu elvish rc posh pwsh expect hy csi clojure", "-c -e -Command", ""),
         ("tclsh wish jshell irb ghci jjs go crystal dart", "", ""),
     )
     for program in programs.split()
@@ -53,24 +49,24 @@ _LINES = {
         "vim vi nvim view ex gvim rvim": r"^[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:r|read|w|write)?\s*!(.+)",
         "ed red": r"^[%\d,.$]*\s*[rwe]?\s*!(.+)",
         "sqlite3 sqlite duckdb": r"^\s*\.(?:shell|system)\s+(.+)|^\s*\.(?:once|output|import)\s+['\"]?\|(.+)"
-        r"|\bedit\([^,]*,\s*'([^']+)",
+        r"|\bedit\([^,]{0,200},\s*'([^']+)",
         "mysql mariadb": r"^\s*(?:system|\\!)\s+(.+)|^--pager=(.+)",
         "psql": r"\\!\s*(.+)|\\(?:o|g|w)\s*\|(.+)|\b(?i:program)\s+'((?:[^']|'')+)'|^\s*\\.*`(.+)`",
         "gdb lldb": r"^\s*(?:platform\s+)?(?:shell|!|make)\s*(.+)|^\s*pipe\s.*?\|\s*(.+)",
-        "less more ftp sftp lftp gnuplot telnet dc r2 radare2 rizin vifm ipython ipython3 python maxima": (
+        "less more ftp sftp lftp gnuplot telnet dc r2 radare2 rizin vifm ipython ipython3 python maxima ghci": (
             r"^[\s+:\[]*!+\s*([^\]]+)"
         ),
         "sqlplus ranger weechat irssi": r"^\s*!\s*(.+)|^\s*/?(?:host|shell|exec)\s+(.+)",
         "mail mailx mutt": r"^\S{0,2}~[!|]\s*(.+)|^`(.+)`$",
         "osascript": r"do shell script \"((?:[^\"\\]|\\.)*)\"",
-        "tclsh wish expect": r"\b(?:exec|spawn|system|file\s+delete\s+(?=-\w+\s+/))\s*([^\];\n]+)",
+        "tclsh wish expect": r"\b(?:exec|spawn|system)\s+([^\];\n]+)",
         "sqlcmd isql": r"(?i:xp_cmdshell)\s*'((?:[^']|'')+)'|^\s*[:!]+\s*(.+)",
-        "tex latex pdftex pdflatex xetex xelatex luatex lualatex": r"write18\s*\{(.+)\}|\\input\s*\|\"?([^\"]+)",
+        "tex latex pdftex pdflatex xetex xelatex luatex lualatex": r"write18\s*\{([^}]+)|\\input\s*\|\"?([^\"]+)",
         "m4": r"e?syscmd\(\s*`?([^)']+)",
         "troff groff nroff man": r"^\.\s*(?:sy|pso)\s+(.+)",
         "gs ghostscript": r"%pipe%([^)]+)",
         "convert magick mogrify identify composite montage": r"^(?:\w+:)?\|(.+)",
-        "kak": r"%sh\{(.+)\}",
+        "kak": r"%sh\{([^}]+)",
         "crontab": r"^(?:@\w+|(?:[\d*/,-]+\s+){5})\s*(.+)",
     }.items()
     for program in programs.split()
@@ -85,7 +81,7 @@ _SHELL_CALLS = words(
     ProcessBuilder startProcess
     """
 )
-_WITH_MODULE = words("run call exec spawn shell sh command Command")
+_WITH_MODULE = words("run call exec spawn shell sh command Command cmd EXEC")
 """Names of calls that run programs behind one of the modules below, and otherwise mean much else."""
 _MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fabric|sys\.process|\bpty\b|shelljs|execa")
 _BARE = re.compile(r"perl|ruby|raku|chef-apply|php|R|Rscript|julia|elixir|lua|osascript")
@@ -106,10 +102,8 @@ _WRITES = words(
 )
 _MADE_FOR_ALL = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
 _HOME = re.compile(r"expanduser|home\(\)|homedir|\bHOME\b")
-_FORKS, _FOREVER = (
-    re.compile(r"\bfork\b"),
-    re.compile(r"\bwhile\b|\bfor\s*\(\s*;|\bloop\b|\buntil\b|\biter\(int|\b(?:count|cycle|repeat)\("),
-)
+_FORKS = re.compile(r"\bfork\b")
+_FOREVER = re.compile(r"\bwhile\b|\bfor\s*\(\s*;|\bloop\b|\buntil\b|\biter\(int|\b(?:count|cycle|repeat)\(")
 _KILLS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\s*,|['\"]?-?\w+['\"]?\s*,\s*-1\b)")
 _CONNECTS = re.compile(
     r"\bsocket\b|fsockopen|TCPSocket|/inet/|net\.(?:connect|Socket)|IO::Socket|socket\.tcp|require\(.(?:node:)?(?:net|tls)\b"
@@ -130,11 +124,12 @@ _WALKS = re.compile(
     r"glob|\bwalk|scandir|iterdir|listdir|readdir|opendir|children|\bfind|Dir\b|Directory|shelljs|rimraf"
 )
 _REMOVING = re.compile(
-    r"unlink|rm_?rf|\brm\b|rimraf|rmdir|rmtree|\bdelete(?:Dir|Recursively)?!?\s*\(|\bremove\w*!?\s*\(|RemoveAll|removeItem|removeDirectory|removePath"
+    r"unlink|rm_?rf|\brm\b|rimraf|rmdir|rmtree|\bdelete(?:Dir|Recursively)?!?\s*\(|\bremove\w*!?\s*\("
+    r"|del_dir|RemoveAll|remove(?:Item|Directory|Path)"
 )
-_PRINTS = re.compile(r"\b(?:print\w*|puts|putStr\w*|echo|say|log|write\w*|message|display)\b")
+_PRINTS = re.compile(r"print\w*|puts|putStr\w*|echo|say|log|write\w*|message|display", re.IGNORECASE)
 _PROGRAM = re.compile(r"(?:/[\w.-]+)*/?[A-Za-z][\w.+-]*")
-_MAX_LITERALS = 20
+_MAX_LITERALS, _MAX_GUESS = 20, 500
 _PLACE = re.compile(r"(?:/|~)[\w./*~-]*")
 _TOKEN = re.compile(
     r"(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?\*/)?(?P<prefix>[fFrRbBuU]{0,2})"
@@ -143,16 +138,14 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_INTERPOLATED = re.compile(r"[$@]\w+(?:->)?(?:[\[{][^\]}]*[\]}])*")
+_INTERPOLATED = re.compile(r"[$@]\w+(?:->)?(?:[\[{][^\]}]{0,200}[\]}])*")
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
 _MAX_PROGRAM = 50_000
 _MAX_REFERENCES = 3
 _MADE = f"{UNSEEN}: a program runs what it makes"
 _DOWNLOADERS = words(
-    """
-    curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil
-    aws gh ipfs
-    """
+    "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
+    " aws gh ipfs"
 )
 _READ_FILES = words("cat grep head tail sort uniq")
 _Token = tuple[str, str]
@@ -165,40 +158,34 @@ def runs(command: Command) -> Runs:
         return _sed(command)
     found = _lines(_LINES[name], command) if name in _LINES else Runs()
     if name in _LANGUAGES:
-        return _joined(found, _interpreted(command))
+        return found + _interpreted(command)
     if name in _AWKS:
         options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
         file = options.value("-f", "--file")
-        set_ = [word.text for word in options.operands] + [
-            text for one, text in options.values if one in ("-v", "--assign")
+        texts = [
+            *(word.text for word in options.operands),
+            *(text for one, text in options.values if one in ("-v", "--assign")),
         ]
-        values = "".join(
-            f"{name} = {value!r};\n"
-            for name, sign, value in (one.partition("=") for one in set_)
-            if sign and name.isidentifier()
-        )
+        pairs = (text.partition("=") for text in texts)
+        values = "".join(f"{name} = {value!r};\n" for name, sign, value in pairs if sign and name.isidentifier())
         code = "" if file or not options.operands else options.operands[0].text
-        found = _joined(found, _file(command, file)) if file else found
-        return _joined(found, _judged(values + code, command)) if code else found
+        found = found + _file(command, file) if file else found
+        return found + _judged(values + code, command) if code else found
     if name in _EDITORS or name.endswith(("tex", "latex")):
         code = "\n".join(command.texts)
     elif name in ("redis-cli", "valkey-cli") and command.texts:
         code = "\n".join(command.texts) if "eval" in map(str.lower, command.texts) else ""
     else:
-        code = "\n".join(
-            text.strip().partition(" ")[2]
-            for text in command.texts
-            if name in ("gdb", "lldb")
-            and text.strip().startswith(("py ", "python ", "script ", "call ", "print ", "p "))
-        )
-    return _joined(found, _judged(code, command)) if code else found
+        lines = [text.strip().partition(" ") for text in command.texts if name in ("gdb", "lldb")]
+        code = "\n".join(line for first, _, line in lines if first in ("py", "python", "script", "call", "print", "p"))
+    return found + _judged(code, command) if code else found
 
 
 def _lines(pattern: re.Pattern[str], command: Command) -> Runs:
     """Return what the arguments and the input of a client hand to a shell."""
     feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
     lines = [
-        re.sub(r"^--?(?!-?pager)[\w-]+=|^-[a-zA-Z](?=!)", "", line)
+        re.sub(r"^--?(?!-?pager)[\w-]+=|^-[a-zA-Z](?=!)", "", line).replace("file delete ", "exec rm -r ")
         for text in (*command.texts, command.given or "", *(one.prints or "" for one in feeding))
         for line in text.splitlines()
         if len(line) < _MAX_PROGRAM
@@ -219,24 +206,20 @@ def _interpreted(command: Command) -> Runs:
     given, valued = (text.split() for text in _LANGUAGES[command.name])
     options = Options.of(command.args, (*given, *valued), first_ends=True)
     codes = [value for option, value in options.values if option in given]
-    operands = options.operands
     if command.name in _GUESSED or command.name == "deno":
         codes = [value for option, value in pairwise(command.texts) if option in (*given, "eval", "e")]
         codes += [
-            text.partition(text[len(one)])[2]
-            for text in command.texts
-            for one in given
-            if text.startswith((one + "=", one + ":"))
+            text[len(one) + 1 :] for text in command.texts for one in given if text.startswith((one + "=", one + ":"))
         ]
     if options.value("-m") in _RUNNING_MODULES:
         codes += [text for text in command.texts if not text.startswith("-") and text not in _RUNNING_MODULES]
     if codes:
         return _given("\n".join(codes), command)
-    operand = next(iter(operands), None)
+    operand = next(iter(options.operands), None)
     if operand and operand.fed_by:
         return _read(command, operand.fed_by, _printed(operand.fed_by))
     if operand and operand.text in _SUBCOMMANDS:
-        operand = next(iter(operands[1:]), None)
+        operand = next(iter(options.operands[1:]), None)
     if (options.value("-m") and options.value("-m") != "code") or (operand and operand.text not in ("-", "/dev/stdin")):
         return Runs()
     return _read(command, command.fed_by, command.given)
@@ -247,31 +230,30 @@ def _given(code: str, command: Command) -> Runs:
         feeding = tuple(fed for word in command.args for fed in word.fed_by)
         reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
         return Runs(reasons=(reason,) if reason else ())
-    if command.name in ("emacs", "emacsclient", "sbcl", "guile", "racket"):
+    if command.name in ("emacs", "emacsclient", "sbcl", "guile", "racket", "clojure"):
         code = re.sub(r"(?<=[a-z])-(?=[a-z])", "_", code)
     return _judged(code, command)
 
 
 def _guessed(code: str, command: Command) -> Runs:
     """Return the commands that the literals of a program would be, and those that its statements are."""
-    literals = [text for kind, text in _tokens(code, command.name) if kind in ("string", "shell")][:_MAX_LITERALS]
-    lines = [line.strip("`'$[]() ") for line in re.split(r"[;\n|]", code)[:_MAX_LITERALS]]
-    guesses = [literals[at : at + 8] for at in range(len(literals))] if not _PRINTS.search(code) else []
-    for text in [*lines, *(literals if guesses else ())]:
+    tokens = [("", ""), ("", ""), *_tokens(code, command.name)]
+    literals = [
+        text
+        for (_, one), (_, other), (kind, text) in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if kind in ("string", "shell")
+        and not _PRINTS.fullmatch(other)
+        and not (other == "(" and _PRINTS.fullmatch(one))
+    ][:_MAX_LITERALS]
+    guesses = [literals[at : at + 8] for at in range(len(literals))]
+    for text in (*re.split(r"[;\n|]", code)[:_MAX_LITERALS], *literals):
         try:
-            guesses.append(shlex.split(text.replace("<", " ").replace(">", " ")))
+            guesses.append(shlex.split(text[:_MAX_GUESS].strip("`'$[]() ").replace("<", " ").replace(">", " ")))
         except ValueError:
             continue
-    made = [
-        tuple(Word(text, glob="*" in text) for text in guess)
-        for guess in guesses
-        if guess and _PROGRAM.fullmatch(guess[0])
-    ]
+    named = [guess for guess in guesses if guess and _PROGRAM.fullmatch(guess[0])]
+    made = [tuple(Word(text, glob="*" in text) for text in guess) for guess in named]
     return Runs(tuple(Command(one, directory=command.directory, start=command.start, carried=True) for one in made))
-
-
-def _joined(one: Runs, other: Runs) -> Runs:
-    return Runs(one.commands + other.commands, one.texts + other.texts, one.reasons + other.reasons)
 
 
 def _printed(feeding: Sequence[Command]) -> str | None:
@@ -288,15 +270,25 @@ def _read(command: Command, feeding: Sequence[Command], given: str | None) -> Ru
 
 def unseen(feeding: Sequence[Command], what: str) -> str:
     """Return the reason against running the output of commands; nothing if it is that of files."""
-    left, steps = list(feeding), 0
+    if is_downloaded(feeding):
+        return RUNS_DOWNLOAD
+    return "" if is_of_files(feeding) else f"{UNSEEN}: {what} is made while it runs"
+
+
+def is_of_files(commands: Sequence[Command]) -> bool:
+    """Return True if all that commands print is known, or stands in files."""
+    return all(one.name in _READ_FILES and not one.fed_by for one in commands if one.prints is None)
+
+
+def is_downloaded(commands: Sequence[Command]) -> bool:
+    """Return True if a command that loads something from elsewhere stands in the beginning of a row of commands."""
+    left, steps = list(commands), 0
     while left and steps < 100:
         one, steps = left.pop(), steps + 1
         if one.prints is None and one.name in _DOWNLOADERS:
-            return RUNS_DOWNLOAD
+            return True
         left += [*one.fed_by, *(fed for word in one.words for fed in word.fed_by)]
-    if all(one.prints is not None or (one.name in _READ_FILES and not one.fed_by) for one in feeding):
-        return ""
-    return f"{UNSEEN}: {what} is made while it runs"
+    return False
 
 
 # Programs of calls.
@@ -314,20 +306,21 @@ def _judged(code: str, command: Command) -> Runs:
     made = _Program(command, code, tokens, values)
     made.read()
     found = Runs(tuple(made.commands), tuple(made.texts), tuple(dict.fromkeys(made.reasons)))
-    return _joined(found, _guessed(code, command)) if command.name in _GUESSED else found
+    return found + _guessed(code, command) if command.name in _GUESSED else found
 
 
 _PLAINLY: Mapping[re.Pattern[str], str] = {
     re.compile(r"\bsys\.executable\b"): "'python3'",
     re.compile(r"\bprocess\.execPath\b"): "'node'",
     re.compile(r"\$\^X\b"): "'perl'",
-    re.compile(r"\{\s*args\s*:\s*(\[[^\]]*\])[^}]*\}"): r"\1",
-    re.compile(r"\b(system|exec)\s*\{[^}]*\}"): r"\1",
+    re.compile(r"\{\s*args\s*:\s*(\[[^\]]{0,500}\])[^}]{0,200}\}"): r"\1",
+    re.compile(r"\b(system|exec)\s*\{[^}]{0,200}\}"): r"\1",
 }
 """Forms that are written in another way before a program is taken apart."""
 _QUOTES_BY_NAME = words("perl ruby raku")
 _QUOTED = re.compile(
-    r"(?:\b(q[qw]?)|%([qQwW]))\s*(?:\(([^()]*)\)|\{([^{}]*)\}|\[([^\[\]]*)\]|/([^/]*)/|\|([^|]*)\|)|\b(?:run|shell)\s*<([^<>]+)>"
+    r"(?:\b(q[qw]?)|%([qQwW]))\s*(?:\(([^()]*)\)|\{([^{}]*)\}|\[([^\[\]]*)\]|/([^/]*)/|\|([^|]*)\|)"
+    r"|\b(?:run|shell)\s*<([^<>]+)>"
 )
 
 
@@ -506,6 +499,8 @@ class _Program:
         """Return True if a call of a common name runs a program, as `subprocess.run` and unlike `asyncio.run`."""
         if module in ("asyncio", "uvicorn", "app", "re"):
             return False
+        if name in ("cmd", "command", "EXEC", "shell", "exec") and self._command.name in _GUESSED:
+            return True
         if name in ("exec", "spawn", "run", "shell") and _BARE.fullmatch(self._command.name):
             return True
         evaluates = name == "exec" and not dotted and self._command.name in ("python", "pypy")

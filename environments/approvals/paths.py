@@ -66,6 +66,7 @@ _SECRETS = re.compile(
     r"|/etc/(?:shadow|gshadow|passwd|sudoers|ssh/ssh_host_[a-z0-9]+_key|kubernetes/.*)-?|/proc/[^/]+/environ"
     r"|/(?:var/)?run/secrets/.*"
 )
+_SECRET_NAMES = re.compile(r"\w*(?:TOKEN|SECRET|API_?KEY|ACCESS_KEY|PRIVATE_KEY|PASSWORD|PASSWD|CREDENTIALS?)")
 _GLOBS = re.compile(r"\[[^\]]*\]|[*?.]")
 _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.\[\]-]+:(?!//).*|\w+://.*", re.DOTALL)
 _MAX_PATH = 4096
@@ -183,6 +184,11 @@ def secret(word: Word, command: Command) -> str | None:
     path = posixpath.normpath(posixpath.join(command.start, path)) if command.start else path
     lost = _wiped_at(path) if path.startswith("/") else None
     return path if _SECRETS.fullmatch(path) or lost == "a home directory" else None
+
+
+def holds_secret(variable: str) -> bool:
+    """Return True for a variable whose name says that it holds a key or a password."""
+    return bool(_SECRET_NAMES.fullmatch(variable))
 
 
 def remote(word: Word) -> bool:

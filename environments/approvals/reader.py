@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
 from environments.approvals.options import Options
+from environments.approvals.paths import holds_secret
 from environments.approvals.paths import words as names
 from environments.approvals.runners import COPYING, evaluated, joined, listed, runs
 from environments.approvals.words import (
@@ -57,7 +58,7 @@ _EXPANSION = re.compile(
     rb"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL
 )
 _ELEMENT = re.compile(r"\[([^\]]*)\]=(.*)", re.DOTALL)
-_BACKTICKS = re.compile(r"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_BACKTICKS = re.compile(rb"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _UNENDED = re.compile(r"<<-?\s*(['\"\\]?)\w+\1")
 """A here-document without a body."""
 _LONE_SLASH = re.compile(r"(\s)/(?=\s+\]\])")
@@ -594,11 +595,23 @@ class _Reader:
             text = _text(body) if raw else self._document_text(body)
             if node.children[0].type == "<<-":
                 text = re.sub(r"^\t+", "", text, flags=re.MULTILINE)
+        self._check_end(node, re.sub(r"['\"\\]", "", start))
         inner = self._redirects([child for child in node.children if child.type.endswith("_redirect")])
         behind = [child for child in node.children if child.type == "pipeline"]
         behind += node.children_by_field_name("right")
         words = self._words(node.children_by_field_name("argument"))
         return replace(inner, text=text, behind=(*behind, *inner.behind), words=(*words, *inner.words))
+
+    def _check_end(self, node: Node, name: str) -> None:
+        """Ask about a here-document whose end tree-sitter has passed over, as behind `$`, or found too soon."""
+        end = next((child.end_byte for child in node.children if child.type == "heredoc_end"), None)
+        if end is None:
+            return
+        lines = self._between(node.start_byte, end).split("\n")
+        if node.children[0].type == "<<-":
+            lines = [line.lstrip("\t") for line in lines]
+        if lines[-1] != name or name in lines[1:-1] or self._source[end : end + 1] not in (b"", b"\n"):
+            self.unread = f"{UNSEEN}: the end of a here-document is not clear"
 
     # Simple commands.
 
@@ -619,8 +632,28 @@ class _Reader:
         return found
 
     def _simple(self, node: Node, given: _Flow, behind: _Redirects | None = None) -> _Flow:
-        """Run a simple command, to which redirections and words behind it belong."""
-        variants = self._variants(lambda: self._prepared(node, behind))
+        """Run a simple command, to which redirections and words behind it belong.
+
+        tree-sitter takes two lines for one command where the second begins with a backslash.
+        """
+        children = [node] if node.type == "variable_assignment" else node.children
+        if node.type == "test_command":
+            children = list(_test_words(node))
+        else:
+            cuts = [at for at in range(1, len(children)) if self._begins_line(*children[at - 1 : at + 1])]
+            if cuts:
+                ranges = pairwise([0, *cuts, len(children)])
+                return _joined([self._expanded(children[start:end], given, behind) for start, end in ranges])
+        return self._expanded(children, given, behind)
+
+    def _begins_line(self, before: Node, node: Node) -> bool:
+        """Whether an unquoted end of a line stands between two words, or in the beginning of the second."""
+        between = self._source[before.end_byte : node.start_byte + (node.type in ("word", "concatenation"))]
+        return b"\n" in between.replace(b"\\\n", b"")
+
+    def _expanded(self, children: Sequence[Node], given: _Flow, behind: _Redirects | None) -> _Flow:
+        """Run a simple command once for each choice among the alternatives of the variables in it."""
+        variants = self._variants(lambda: self._prepared(children, behind))
         if len(variants) == 1:
             return self._run(variants[0], given)
         before = self._state
@@ -636,15 +669,10 @@ class _Reader:
         self._state = after or before
         return _either(flows)
 
-    def _prepared(self, node: Node, behind: _Redirects | None) -> _Prepared:
+    def _prepared(self, children: Sequence[Node], behind: _Redirects | None) -> _Prepared:
         """Expand the words of a simple command."""
         prepared = _Prepared()
         redirects = []
-        children = node.children
-        if node.type == "variable_assignment":
-            children = [node]
-        elif node.type == "test_command":
-            children = list(_test_words(node))
         for group in _touching(self._source, children):
             first = group[0]
             if first.type.endswith("_redirect"):
@@ -659,7 +687,10 @@ class _Reader:
                 prepared.words.append(Word(f"{name}[{index}]{sign}{text}" if index else name + sign + text))
                 prepared.declared.append(assigned)
             elif first.type not in ("comment", "ERROR") or len(group) > 1:
-                prepared.words += self._as_words([piece for one in group for piece in self._pieces(one)])
+                pieces = [piece for one in group for piece in self._pieces(one)]
+                if pieces and not pieces[0].quoted and pieces[0].text.startswith("\n"):
+                    pieces[0] = replace(pieces[0], text=pieces[0].text.lstrip())
+                prepared.words += self._as_words(pieces)
         own = self._redirects(redirects)
         prepared.redirects, prepared.given = own.redirects, own.given
         prepared.words += own.words
@@ -952,24 +983,26 @@ class _Reader:
         return pieces
 
     def _document_text(self, node: Node) -> str:
-        """Return the text of a here-document whose end is not quoted."""
+        """Return the text of a here-document whose end is not quoted. tree-sitter leaves backticks to us."""
         at, texts = node.start_byte, []
-        for child in node.children:
-            if child.is_named and child.type != "heredoc_content":
-                texts += [self._with_backticks(self._between(at, child.start_byte))]
-                texts += [piece.text for piece in self._pieces(child, quoted=True)]
-                at = child.end_byte
-        return "".join(texts) + self._with_backticks(self._between(at, node.end_byte))
-
-    def _with_backticks(self, text: str) -> str:
-        """Return the text of a here-document with the output of the commands in backticks, which tree-sitter misses."""
-        plain, *others = _BACKTICKS.split(text)
-        texts = [_in_quotes(plain, "$`\\\n")]
-        for script, behind in zip(others[::2], others[1::2], strict=True):
-            with self._apart():
-                flow = self.text(re.sub(r"\\([`\\$])", r"\1", script), _Flow())
-            texts += [self._output(flow, quoted=True).text, _in_quotes(behind, "$`\\\n")]
-        return "".join(texts)
+        children = [child for child in node.children if child.is_named and child.type != "heredoc_content"]
+        while True:
+            children = [child for child in children if child.start_byte >= at]
+            backticks = _BACKTICKS.search(self._source, at, node.end_byte)
+            first = children[0].start_byte if children else node.end_byte
+            if backticks and backticks.start() < first:
+                texts.append(_in_quotes(self._between(at, backticks.start()), "$`\\\n"))
+                script = backticks[1].decode(errors="replace")
+                with self._apart():
+                    flow = self.text(re.sub(r"\\([`\\$])", r"\1", script), _Flow())
+                texts.append(self._output(flow, quoted=True).text)
+                at = backticks.end()
+                continue
+            texts.append(_in_quotes(self._between(at, first), "$`\\\n"))
+            if not children:
+                return "".join(texts)
+            texts += [piece.text for piece in self._pieces(children[0], quoted=True)]
+            at = children[0].end_byte
 
     def _substitution(self, node: Node, quoted: bool) -> list[Piece]:
         text = _text(node).strip()
@@ -1029,7 +1062,10 @@ class _Reader:
     # Variables.
 
     def _simple_expansion(self, node: Node, quoted: bool) -> list[Piece]:
-        return self._value(_text(node)[1:], "", quoted=quoted)
+        if (node.text or b"")[1:2].isspace():  # a lone `$`: tree-sitter takes the word behind the blanks for a name
+            self.unread = f"{UNSEEN}: its syntax is not clear enough to be judged"
+        name = _text(node)[1:]
+        return [Piece(_text(node))] if name[:1].isspace() else self._value(name, "", quoted=quoted)
 
     def _expansion(self, node: Node, quoted: bool) -> list[Piece]:
         found = _EXPANSION.fullmatch(node.text or b"")
@@ -1090,7 +1126,8 @@ class _Reader:
         if items is None:
             if index in ("@", "*") and name == "@":
                 return []
-            return [Piece("" if name == "@" else _KNOWN.get(name, UNKNOWN), quoted, expanded=True)]
+            told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
+            return [Piece("" if name == "@" else _KNOWN.get(name, UNKNOWN), quoted, expanded=True, fed_by=told)]
         if index in ("@", "*"):
             last = len(items) - 1
             ends = index == "@" or not quoted

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from environments.approvals import languages, paths
 from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
+from environments.approvals.deeds import narrows, roots_of
 from environments.approvals.globs import names_of
 from environments.approvals.options import Options
 
@@ -158,13 +159,8 @@ def _rows() -> Iterator[tuple[str, _Row]]:
 
 _ROWS = dict(_rows())
 _SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh rbash yash tcsh csh")
-_READS_FILES = frozenset({"cat", "grep", "head", "tail", "sort", "uniq"})
 _INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 COPYING = frozenset({"cp", "ln", "mv", "install"})
-_DOWNLOADERS = paths.words(
-    "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
-    " aws gh ipfs"
-)
 _PRINTS_SETTINGS = paths.words(
     "ssh-agent direnv conda mamba micromamba pyenv rbenv nodenv goenv fnm starship brew dircolors opam keychain zoxide"
     " register-python-argcomplete minikube docker-machine mise rtx thefuck luarocks kubectl helm gh resize tset"
@@ -335,10 +331,10 @@ def _script(words: Sequence[Word], what: str) -> Runs:
     text = " ".join(word.text for word in words)
     feeding = tuple(fed for word in words for fed in word.fed_by)
     reason = f"{UNSEEN}: {what} that is made while it runs"
-    if UNKNOWN in text and _is_downloaded(feeding):
+    if UNKNOWN in text and languages.is_downloaded(feeding):
         return Runs(reasons=(RUNS_DOWNLOAD,))
     if text.strip() == UNKNOWN:
-        return _NOTHING if feeding and _is_of_files(feeding) else Runs(reasons=(reason,))
+        return _NOTHING if feeding and languages.is_of_files(feeding) else Runs(reasons=(reason,))
     return Runs(texts=(text,) if text else ())
 
 
@@ -355,28 +351,8 @@ def _output(feeding: Sequence[Command]) -> Runs:
     texts = [one.prints for one in feeding]
     if None not in texts:
         return Runs(texts=("".join(text for text in texts if text),))
-    if _is_downloaded(feeding):
-        return Runs(reasons=(RUNS_DOWNLOAD,))
-    if _is_of_files(feeding):
-        return _NOTHING  # as if the shell were given the file
-    return Runs(reasons=(f"{UNSEEN}: a shell reads what is made while it runs",))
-
-
-def _is_of_files(commands: Sequence[Command]) -> bool:
-    return all(one.name in _READS_FILES and not one.fed_by for one in commands if one.prints is None)
-
-
-def _is_downloaded(commands: Sequence[Command]) -> bool:
-    """Whether a command that loads something from elsewhere stands in the beginning of a row of commands."""
-    left = list(commands)
-    for _ in range(100):
-        if not left:
-            return False
-        one = left.pop()
-        if one.prints is None and one.name in _DOWNLOADERS:
-            return True
-        left += [*one.fed_by, *(fed for word in one.words for fed in word.fed_by)]
-    return False
+    reason = languages.unseen(feeding, "a shell reads what")
+    return Runs(reasons=(reason,)) if reason else _NOTHING  # as if the shell were given the file
 
 
 def _file(word: Word, command: Command) -> Runs:
@@ -392,40 +368,16 @@ def _file(word: Word, command: Command) -> Runs:
 # Commands whose words are taken apart.
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
-_NARROWING = paths.words(
-    "-name -iname -path -ipath -wholename -regex -iregex -mtime -mmin -atime -ctime -newer -size -empty -lname -inum"
-    " -samefile -amin -cmin -newermt -perm -user -group -links"
-)
-_DOES = frozenset({"-delete", "-exec", "-execdir", "-print", "-print0"})
 _MOST_NAMES = 20
 _XARGS_VALUED = paths.words(
     "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace"
 )
 
 
-def narrows(command: Command) -> bool:
-    """Whether what a `find` does, it does to some files and not to all."""
-    texts = command.texts
-    if any(one in ("-o", "-or") and other in _DOES for one, other in pairwise(texts)):
-        return False
-    return not _NARROWING.isdisjoint(texts)
-
-
-def roots_of(command: Command) -> tuple[str, ...]:
-    """Return where a `find` looks."""
-    roots = []
-    for text in command.texts:
-        if text.startswith(("-", "(", "!")) and text not in ("-H", "-L", "-P"):
-            break
-        if not text.startswith("-"):
-            roots.append(text)
-    return tuple(roots) or (".",)
-
-
 def listed(command: Command) -> tuple[str, ...]:
     """Return a name for each place that a command lists files of: the place itself if everything in it is listed."""
     if command.name == "find":
-        roots = roots_of(command)
+        roots = tuple(word.text for word in roots_of(command))
         roots = roots if len(roots) <= _MOST_NAMES else (UNKNOWN,)
         return tuple(f"{root.rstrip('/')}/found" for root in roots) if narrows(command) else roots
     if command.name == "ls":

@@ -1,0 +1,71 @@
+"""The reader finds the commands in a text, also where the parser's tree is not that of the shell."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.approvals.command import UNKNOWN
+from environments.approvals.reader import read
+
+
+def lines(text: str) -> list[str]:
+    """Return the commands that were found, as lines, each once: the body of a loop is read more than once."""
+    reading = read(text)
+    assert reading.unread == ""
+    return list(dict.fromkeys(one.line.replace(UNKNOWN, "?") for one in reading.commands if one.words))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("ls\n\\rm -rf /", ["ls", "rm -rf /"]),
+        ("ls\n\\\nrm a\n\\rm b", ["ls", "rm a", "rm b"]),
+        ("ls -l \\\n  a", ["ls -l a"]),
+        ("r\\\nm -rf /", ["rm -rf /"]),
+        ("rm >/dev/null -rf /", ["rm -rf /"]),
+        ("rm 2>e -rf <i /", ["rm -rf /"]),
+        ("r``m -rf /", ["rm -rf /"]),
+        ("cat <<E -n\na\nE", ["cat -n"]),
+        ("cat <<E | sh\nrm a\nE", ["cat", "sh", "rm a"]),
+        ("cat <<E\n`rm $x\n`\nE", ["rm ?", "cat"]),
+        ("cat <<E\n$ a\nE\nls", ["cat", "ls"]),
+        ("cat <<'X'; ls", ["cat", "ls"]),
+        ("${x:-rm -rf /}", ["rm -rf /"]),
+        ("x=/; rm -rf $x", ["rm -rf /"]),
+        ("D=$HOME; rm -rf $D", ["rm -rf ~"]),
+        ("rm -rf '~'", ["rm -rf ./~"]),
+        ("for x in a b; do rm $x; done", ["rm a", "rm b"]),
+        ("for x; do rm a; done", ["rm a"]),
+        ("f() { rm $1; }; f a", ["f a", "rm a"]),
+        ("[[ -d / ]] && ls", ["[[ -d / ]]", "ls"]),
+        ("a=(rm -rf); ${a[@]} /", ["rm -rf /"]),
+        ('a=("x y" z); rm "${a[@]}"', ["rm x y z"]),
+        ("echo 'rm a' > x; sh x", ["echo rm a", "sh x", "rm a"]),
+        ("exec 3<<<'rm a'; sh <&3", ["exec", "sh", "rm a"]),
+    ],
+)
+def test_the_commands_of_a_text_are_found(text: str, found: list[str]) -> None:
+    assert lines(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls )",
+        "{r,m} -rf /",
+        'echo "$\\\n(rm -rf /)"',
+        "rm$IFS-rf$IFS/",
+        "cat <<E\n$ \nE\n\nrm -rf /\n",
+        "cat <<E\n  E\nE\n",
+        'echo "${x:-\'}"; rm -rf /; echo "\'}"',
+        "{ ls; } > a -rf",
+    ],
+)
+def test_a_text_whose_tree_is_not_that_of_the_shell_is_not_taken_as_read(text: str) -> None:
+    assert "cannot be seen through" in read(text).unread
+
+
+@pytest.mark.parametrize("unit", [")", "(a)", "a=(", "a|", "'", "$a", "[", "a;", "<<E\n$x\nE\n", ">a "])
+def test_reading_ends_soon_whatever_a_text_holds(unit: str) -> None:
+    # Minutes where the time is not bounded, which the time limit of tests finds.
+    assert "judged" in read(unit * (100_000 // len(unit))).unread
