@@ -57,7 +57,7 @@ TEXTS = st.recursive(
 def test_each_command_that_bash_runs_is_found(tmp_path: Path) -> None:
     ran: list[str] = []
 
-    @settings(max_examples=2000)
+    @settings(max_examples=1000, derandomize=True)
     @given(TEXTS)
     def check(text: str) -> None:
         if runs_zap(tmp_path, text):
@@ -65,7 +65,7 @@ def test_each_command_that_bash_runs_is_found(tmp_path: Path) -> None:
             assert is_found(text)
 
     check()
-    assert len(set(ran)) > 300
+    assert len(set(ran)) > 150
 
 
 def runs_zap(place: Path, text: str) -> bool:
