@@ -93,8 +93,16 @@ _RUN = 8
 """Characters of a token that one part of a pattern stands for."""
 
 
+_SHORTEST = min(len(prefix) + form.least for form in FORMS for prefix in form.prefixes)
+
+
 def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in word)
+
+
+def _prefixes() -> str:
+    """Return patterns that are quickly tried, as bash is slow with classes."""
+    return "|".join(f"*{shlex.quote(prefix)}*" for form in FORMS for prefix in form.prefixes)
 
 
 def _tokens() -> str:
@@ -141,17 +149,21 @@ hermes_is_secret() {{
       done
       unset IFS ;;
   esac
-  hermes_l= IFS=/
-  for hermes_c in $2; do
-    case $hermes_l$hermes_c in
-      //*@*)
-        case ${{hermes_c%@*}} in *:????*|$hermes_t$hermes_t*) unset IFS; return 0 ;; esac ;;
-    esac
-    case $hermes_l.$hermes_c in *:) hermes_l=: ;; :.) hermes_l=// ;; *) hermes_l= ;; esac
-  done
-  unset IFS
+  case $2 in *://*@*)
+    hermes_l= IFS=/
+    for hermes_c in $2; do
+      case $hermes_l$hermes_c in
+        //*@*)
+          case ${{hermes_c%@*}} in *:????*|$hermes_t$hermes_t*) unset IFS; return 0 ;; esac ;;
+      esac
+      case $hermes_l.$hermes_c in *:) hermes_l=: ;; :.) hermes_l=// ;; *) hermes_l= ;; esac
+    done
+    unset IFS ;;
+  esac
+  [ ${{#2}} -ge {_SHORTEST} ] || return 1
   case $2 in *{_any_case("authorization")}*) case $2 in {_schemes()}) return 0 ;; esac ;; esac
   case $2 in *'-----BEGIN '*) case $2 in *'PRIVATE KEY'*) return 0 ;; esac ;; esac
+  case $2 in {_prefixes()}) ;; *) return 1 ;; esac
   case " $2" in {_tokens()}) return 0 ;; esac
   return 1
 }}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator
 from functools import partial
@@ -14,6 +15,7 @@ from mcp import Client
 from mcp.server.mcpserver import MCPServer
 from targets.backends import bubblewrap, docker, docker_minimal, singularity, ssh
 from targets.mcp_fixtures import server
+from targets.named_secrets import ASKED, HIDDEN, SHOWN, VARIABLES
 
 from code_execution import ExecutionResult, execute_code, mcp_tools
 from environments import BaseEnvironment, UnsupportedError
@@ -102,3 +104,15 @@ def test_what_is_sent_as_bytes_is_a_file_in_the_container(server: MCPServer, tmp
         assert anyio.run(run, env).output == "68 b'\\x89PNG'\n"
         found = env.execute(f"ls {env.internal.scratch_directory()}/mcp-*.png")
     assert found.exit_code == 0  # and it stays until the environment goes
+
+
+def test_no_secret_of_the_session_passes_or_is_shown(machine: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in VARIABLES.items())
+    assert machine.execute(f"{exports}export HARMLESS=1").ok
+    assert ran(machine, ASKED) == "[]\n"
+    asked = f"{ASKED}\nprint(os.environ['HARMLESS'])"
+    assert ran(machine, asked, session_env=True) == "[]\n1\n"
+    shown = ran(machine, SHOWN)
+    assert [value for value in HIDDEN if value in shown] == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from targets.local_shells import local, without_bash
+from targets.named_secrets import ASKED, HIDDEN, SHOWN, VARIABLES
 
 from code_execution import execute_code
 from environments import BaseEnvironment, create_environment, load_settings
@@ -116,37 +117,17 @@ def test_what_the_session_exports_passes_on_request_but_for_secrets(
         assert result.output == f"{shown}\n"
 
 
-SECRETS = {
-    name: f"value-{number}-of-{name.lower()[::-1]}"
-    for number, name in enumerate((
-        "LC_PW", "LC_SSHPASS", "XDG_PAT", "XDG_SESSION", "CONDA_JWT", "CONDA_PW", "GH_PAT", "JWT", "SSHPASS",
-        "STRIPE_SK", "MNEMONIC", "GPG_SEED", "OTP", "ADMIN_PW", "ENCRYPTION", "HMAC", "SALT", "SEED", "PASS",
-        "DB_PASS", "PIN", "PAT", "TWILIO_SID", "SESSION", "MY_API_KEY", "SENTRY_DSN", "WALLET_SEED", "TOTP",
-        "APP_PEPPER", "npm_config__authToken",
-    ))
-}  # fmt: skip
-BY_VALUE = {
-    "SENTRY_URL": ("https://", "0123456789abcdef0123456789abcdef", "@o1.ingest.example/4"),
-    "MONGO_URI": ("mongodb://app:", "pass-of-mongo", "@db.example/app"),
-    "AMQP_URL": ("amqp://app:", "pass-of-amqp", "@mq.example"),
-    "LC_NOTE": ("see ", "ghp_a1B2c3D4a1B2c3D4a1B2c3D4a1B2c3D4a1B2", ""),
-}
-
-
 @pytest.mark.parametrize("make", [local, without_bash])
 def test_no_secret_passes_or_is_shown_whatever_its_name_is(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    values = {**SECRETS, **{name: "".join(parts) for name, parts in BY_VALUE.items()}}
-    hidden = [*SECRETS.values(), *(parts[1] for parts in BY_VALUE.values())]
-    assert len(values) == 34
-    for name, value in values.items():
+    assert len(VARIABLES) == 34
+    for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
-    asked = f"import os; print([name for name in {list(values)} if name in os.environ])"
     with make(tmp_path) as env:
-        assert execute_code(asked, env=env).output == "[]\n"
-        assert execute_code(asked, env=env, session_env=True).output == "[]\n"
+        assert execute_code(ASKED, env=env).output == "[]\n"
+        assert execute_code(ASKED, env=env, session_env=True).output == "[]\n"
         env.passthrough.allow(["GH_PAT"])
-        assert execute_code(asked, env=env, session_env=True).output == "['GH_PAT']\n"
-        shown = execute_code(f"print({list(values.values())})", env=env).output
-    assert [value for value in hidden if value in shown] == []
+        assert execute_code(ASKED, env=env, session_env=True).output == "['GH_PAT']\n"
+        shown = execute_code(SHOWN, env=env).output
+    assert [value for value in HIDDEN if value in shown] == []
