@@ -1062,7 +1062,7 @@ class _Reader:
     # Variables.
 
     def _simple_expansion(self, node: Node, quoted: bool) -> list[Piece]:
-        if not quoted and _text(node)[1:2].isspace():  # a lone `$`: tree-sitter takes the word behind the blanks for a name
+        if not quoted and _text(node)[1:2].isspace():  # a lone `$`, with the word behind it as its name
             self.unread = f"{UNSEEN}: its syntax is not clear enough to be judged"
         name = _text(node)[1:]
         return [Piece(_text(node))] if name[:1].isspace() else self._value(name, "", quoted=quoted)
