@@ -24,6 +24,11 @@ LOOPS = 2
 """Busy loops beside what is measured at load."""
 _FOLDER = "/tmp/hermes-benchmark-files"
 """In the target. It is removed."""
+_TREE = f"{_FOLDER}/tree"
+_MAKE_TREE = f"""
+mkdir -p {_TREE} && for file in 1 2 3 4 5 6 7 8 9; do
+    mkdir {_TREE}/$file && for name in a b c d e; do echo 'a line' >{_TREE}/$file/$name.py; done
+done"""
 _READ = "".join(f"line {number} of a file that is read\n" for number in range(200))
 _WRITTEN = ("x" * 63 + "\n") * 32
 
@@ -53,6 +58,7 @@ def rows_of(name: str, env: BaseEnvironment, bash: RawProcess) -> Iterator[Row]:
     """
     env.execute_oneshot(f"mkdir -p {_FOLDER}")
     try:
+        env.execute_oneshot(_MAKE_TREE)
         for file, text in (("read.txt", _READ), ("patched.txt", _READ), ("written.txt", _WRITTEN), ("raw.txt", _READ)):
             env.write_bytes(f"{_FOLDER}/{file}", text.encode())
         calls = _calls(model_tools(env))
@@ -109,6 +115,12 @@ def _calls(tools: Mapping[str, Callable[..., object]]) -> list[_Call]:
             lambda: succeeding("search_files", "line 77 ", path=read),
             f"grep -n 'line 77 ' {read}",
             "`grep -n`",
+        ),
+        _Call(
+            'search_files("line") in 45 files',
+            lambda: succeeding("search_files", "line", path=_TREE),
+            f"if command -v rg; then rg --sort path -n line {_TREE}; else grep -r -n line {_TREE}; fi",
+            "`rg` or `grep -r`",
         ),
         _Call(
             'patch("patched.txt", "old", "new")',

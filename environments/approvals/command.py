@@ -63,8 +63,6 @@ class Command:
     """Where it runs, as far as a `cd` before it tells: empty where everything begins."""
     start: str = ""
     """The absolute directory where everything begins; empty if not known."""
-    smells: str = ""
-    """How what it prints has come about, if it is to be run as shell text: downloaded, decoded."""
     prints: str | None = field(default=None, repr=False)
     """What it prints, where that is known."""
     lists: tuple[str, ...] = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from environments.base import BaseEnvironment
-from environments.options import check_text
 from hermes_tools.files.target_paths import target_path
 from hermes_tools.interruption import ToolInterruptedError
 from hermes_tools.search.content import ContentQuery, search_content
@@ -59,19 +58,20 @@ def search_files(
         with error alone.
 
     Raises:
-        TypeError: An argument is of a wrong type.
         ValueError: A number is negative, limit is 0, context is over 1,000, target or output_mode is unknown, or a
             glob is empty or too long (1,000 characters).
     """
-    for name, text in (("pattern", pattern), ("path", path), ("file_glob", "" if file_glob is None else file_glob)):
-        check_text(name, text)
-    _check_number("limit", limit, 1)
-    _check_number("offset", offset, 0)
-    _check_number("context", context, 0)
+    for name, number, least in (("limit", limit, 1), ("offset", offset, 0), ("context", context, 0)):
+        if number < least:
+            raise ValueError(f"{name} is {number}; give a number from {least} on")
     if context > _MOST_CONTEXT:
         raise ValueError(f"context must be at most {_MOST_CONTEXT:,} lines, not {context:,}")
-    _check_choice("target", target, get_args(SearchTarget))
-    _check_choice("output_mode", output_mode, get_args(OutputMode))
+    for name, choice, choices in (
+        ("target", target, get_args(SearchTarget)),
+        ("output_mode", output_mode, get_args(OutputMode)),
+    ):
+        if choice not in choices:
+            raise ValueError(f"{name} is {choice!r}; allowed: {', '.join(map(repr, choices))}")
     where = target_path(env, path)
     names = NamePattern.parse(file_glob) if file_glob else None
     try:
@@ -84,18 +84,6 @@ def search_files(
         return {"error": str(error)}
     except ToolInterruptedError:
         return {"error": f"searching {path} was interrupted"}
-
-
-def _check_number(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is of type {type(value).__name__}; give a whole number")
-    if value < least:
-        raise ValueError(f"{name} is {value}; give a number from {least} on")
-
-
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}; allowed: {', '.join(map(repr, choices))}")
 
 
 def _search_names(

@@ -8,11 +8,19 @@ from contextlib import contextmanager
 import pytest
 from targets.engines import PYTHON_IMAGE, require_docker, require_sshd
 
-from benchmarks import docker, engine, lifecycle, local, output, ssh, startup
+from benchmarks import docker, engine, file_tools, lifecycle, local, output, ssh, startup
 from benchmarks.growth import calls, distance, environments, results
 from benchmarks.measure import Measured, Timer, in_turn
 from benchmarks.peers.peer import Kind, Peer
 
+FILE_TOOLS = (
+    'read_file("read.txt"), local',
+    'write_file("new.txt", "..."), local',
+    'write_file("written.txt", "..."), local',
+    'search_files("line 77 "), local',
+    'search_files("line") in 45 files, local',
+    'patch("patched.txt", "old", "new"), local',
+)
 ENDED = {"SWE-ReX 1.4.0": "it could not be installed: there is no index"}
 
 
@@ -32,7 +40,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         return in_turn(timers, seconds=0, least_rounds=1, missing=missing)
 
     monkeypatch.setattr(engine, "SELDOM", 1)
-    for module in (engine, startup, lifecycle, results, distance):
+    for module in (engine, file_tools, startup, lifecycle, results, distance):
         monkeypatch.setattr(module, "in_turn", in_one_turn)
     for module in (local, docker, lifecycle, ssh, environments, distance):
         monkeypatch.setattr(module, "opened_peers", no_peers)
@@ -51,6 +59,8 @@ def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
         'execute_code("print(1)"), local',
         "execute_code with a tool call, local",
         'session.execute("x = 1"), local',
+        *FILE_TOOLS,
+        *(f"{what}, at load" for what in FILE_TOOLS),
     }
     assert all(row.raw and row.ours and row.ratio for row in rows.values())
     assert rows['execute("true"), local'].goal == 4

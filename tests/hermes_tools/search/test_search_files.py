@@ -179,20 +179,6 @@ def test_arguments_out_of_range_are_programming_errors(env: BaseEnvironment) -> 
         search_files(env, "x", path="")
 
 
-def test_arguments_of_a_wrong_type_are_errors_that_name_them(env: BaseEnvironment) -> None:
-    for wrong in (
-        {"pattern": 5},
-        {"path": ["x"]},
-        {"file_glob": b"x"},
-        {"limit": True},
-        {"offset": "1"},
-        {"context": 1.0},
-    ):
-        (name,) = wrong
-        with pytest.raises(TypeError, match=f"^{name} is of type "):
-            search_files(env, **{"pattern": "x", **wrong})
-
-
 def test_of_a_flood_the_first_page_is_returned_and_the_search_is_ended(tmp_path: Path, engine: str) -> None:
     (tmp_path / "a").write_text("x\n" * 1_000_000)
     with create_environment("local", cwd=str(tmp_path), max_output_bytes=20_000) as env:
