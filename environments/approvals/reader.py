@@ -256,7 +256,7 @@ class _Reader:
             root = self._parsed(_LONE_SLASH.sub(r'\1"/"', text))
         if root.has_error and _has_error(root):
             self.unread = f"{UNSEEN}: its syntax is not clear enough to be judged"
-        with self._deeper(), self._within(root.text or b""):
+        with self._deeper(), self._within(b" " * root.start_byte + (root.text or b"")):
             return self._sequence(root.children, given)
 
     @contextmanager
@@ -477,11 +477,12 @@ class _Reader:
 
     def _call(self, function: _Function, args: tuple[Word, ...] | None, given: _Flow) -> _Flow:
         self._called.add(function.body.id)
-        if function.name in self._running:
+        running = f"function {function.body.id}"  # a function may define another of its own name
+        if running in self._running:
             return _Flow()
         outer = self._state.variables.get("@")
         self._set_arguments(args)
-        self._running.append(function.name)
+        self._running.append(running)
         try:
             with self._deeper(), self._within(function.source):
                 return self._visit(function.body, given)
@@ -1061,6 +1062,8 @@ class _Reader:
     # Variables.
 
     def _simple_expansion(self, node: Node, quoted: bool) -> list[Piece]:
+        if not quoted and _text(node)[1:2].isspace():  # a lone `$`, with the word behind it as its name
+            self.unread = f"{UNSEEN}: its syntax is not clear enough to be judged"
         name = _text(node)[1:]
         return [Piece(_text(node))] if name[:1].isspace() else self._value(name, "", quoted=quoted)
 
