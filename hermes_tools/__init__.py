@@ -1,4 +1,4 @@
-"""The built-in tools: shell commands and files, on whatever environment they are given, and the web, from here.
+"""The built-in tools: shell commands and files in an environment, and the web from this machine.
 
 The functions here work on the configured environment, so that a script that calls them runs unchanged with
 `execute_code` and as a plain Python program. To work on an environment of your own, take the function of the same
@@ -14,14 +14,14 @@ from collections.abc import Callable
 
 from environments.base import BaseEnvironment
 from hermes_tools.background.notices import on_notice, take_notices
-from hermes_tools.background.table import background_process
+from hermes_tools.background.process import background_process
 from hermes_tools.binding import bound_to, for_model, on_configured_environment
 from hermes_tools.files.read_file import read_file as _read_file
 from hermes_tools.files.write_file import write_file as _write_file
 from hermes_tools.patch.patch import patch as _patch
 from hermes_tools.process import process as _process
-from hermes_tools.script_terminal import script_terminal
 from hermes_tools.search.search_files import search_files as _search_files
+from hermes_tools.terminal import script_terminal
 from hermes_tools.terminal import terminal as _terminal
 from hermes_tools.web.web_extract import web_extract as _web_extract
 from hermes_tools.web.web_search import web_search as _web_search

@@ -1,4 +1,4 @@
-"""Tools as their callers see them: functions without the environment parameter."""
+"""Tools for callers: functions without the environment parameter, whose arguments are checked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bound_to(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P
 
 
 def for_model(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
-    """Return the same for a model, which gets to see no secrets in what the tool returns or raises."""
+    """Return `bound_to`'s function with the values of secrets removed from its results and errors."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         return _shown(env, tool, *args, **kwargs)

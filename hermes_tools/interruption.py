@@ -1,4 +1,4 @@
-"""Leaving off when nobody waits for a tool any more: commands end by themselves, and work done here looks up."""
+"""Interruption of a tool whose script has ended: its work on this machine polls the scope of its thread."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 from environments.cancellation import current_scope
 
-_LOOK_UP_SECONDS = 0.05
-"""How often one that waits looks whether its caller still waits for it."""
+_CHECK_SECONDS = 0.05
+"""The time between two checks of the scope."""
 
 
 class ToolInterruptedError(Exception):
@@ -18,7 +18,7 @@ class ToolInterruptedError(Exception):
 
 
 def raise_if_interrupted() -> None:
-    """Raise ToolInterruptedError if the scope that the current thread works in was cancelled."""
+    """Raise ToolInterruptedError if the scope of the current thread was cancelled."""
     scope = current_scope()
     if scope and scope.cancelled:
         raise ToolInterruptedError("it was interrupted")
@@ -26,13 +26,13 @@ def raise_if_interrupted() -> None:
 
 @contextlib.contextmanager
 def held(lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock in the block; it is waited for only as long as the current scope lasts.
+    """Hold a lock in the block, and wait for it no longer than the current scope lasts.
 
     Raises:
         ToolInterruptedError: The scope was cancelled first.
     """
     raise_if_interrupted()
-    while not lock.acquire(timeout=_LOOK_UP_SECONDS):
+    while not lock.acquire(timeout=_CHECK_SECONDS):
         raise_if_interrupted()
     try:
         yield
@@ -41,14 +41,14 @@ def held(lock: threading.Lock) -> Iterator[None]:
 
 
 def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
-    """Wait for something at most so long, and only as long as the current scope lasts.
+    """Wait for a condition, no longer than the current scope lasts.
 
     Args:
-        come: Waits for so many seconds, and says whether it has come.
+        come: Waits the given seconds for the condition, and returns whether it holds.
         seconds: The limit.
 
     Returns:
-        Whether it has come.
+        Whether the condition holds.
 
     Raises:
         ToolInterruptedError: The scope was cancelled first.
@@ -57,7 +57,7 @@ def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
     if current_scope() is None:
         return come(seconds)
     deadline = time.monotonic() + seconds
-    while not come(max(0.0, min(_LOOK_UP_SECONDS, deadline - time.monotonic()))):
+    while not come(max(0.0, min(_CHECK_SECONDS, deadline - time.monotonic()))):
         raise_if_interrupted()
         if time.monotonic() >= deadline:
             return False

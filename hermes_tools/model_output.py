@@ -1,36 +1,50 @@
-"""How much of an output a model gets: its head and its tail, with a word on what is missing."""
+"""The output of a command as a model gets it: its head and its tail, and live if a caller watches it."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+
+from environments.cancellation import holding
 from environments.model_view import ModelView
-from environments.output import CapturedText
+from environments.output import CapturedText, TextCallback
+from environments.result import CommandResult
 
 MOST_BYTES = 50_000
-"""What one result holds of an output."""
+"""The limit for the output in one result."""
 _NOTICE_BYTES = 100
 _MARGIN = 4
-"""How many times as much is gone over for secrets and controls, as taking those out makes it shorter."""
+"""Redaction shortens an output, so this many times the limit is redacted before the final cut."""
+
+_watcher: ContextVar[TextCallback | None] = ContextVar("hermes_output_watcher", default=None)
 
 
 def for_model(view: ModelView, output: CapturedText) -> str:
     """Return an output without secrets and terminal controls, cut in its middle to 50 KB.
 
-    The cut comes last, so that it leaves no half of a secret.
+    The cut comes after the redaction, so that no half of a secret is left.
 
     Args:
-        view: Takes them out.
-        output: What was kept of the output.
+        view: Removes secrets and terminal controls.
+        output: The captured output.
     """
     return with_notice(_cut(view.captured(_cut(output, _MARGIN * MOST_BYTES)), MOST_BYTES - _NOTICE_BYTES))
 
 
 def cut_for_model(text: str) -> str:
-    """Return a text that is fit for a model already, cut in its middle to 50 KB."""
+    """Return a text without secrets, cut in its middle to 50 KB."""
     return with_notice(_cut(CapturedText(text, 0, len(text)), MOST_BYTES - _NOTICE_BYTES))
 
 
+def captured(result: CommandResult) -> CapturedText:
+    """Return the output of a result with its omission."""
+    return CapturedText(result.output, result.omitted_bytes, result.omitted_at)
+
+
 def with_notice(output: CapturedText) -> str:
-    """Return an output with a line that says how many bytes of its middle are missing, if any are."""
+    """Return an output; if bytes of its middle are missing, with a line that counts them there."""
     if not output.omitted_bytes:
         return output.text
     head, tail = output.text[: output.omitted_at], output.text[output.omitted_at :]
@@ -38,7 +52,7 @@ def with_notice(output: CapturedText) -> str:
 
 
 def _cut(output: CapturedText, limit: int) -> CapturedText:
-    """Leave out more of the middle, until no more than `limit` bytes of UTF-8 are left."""
+    """Cut the middle out, so that at most `limit` bytes of UTF-8 are left."""
     if 4 * len(output.text) <= limit:
         return output
     data = output.text.encode("utf-8", "replace")
@@ -48,7 +62,38 @@ def _cut(output: CapturedText, limit: int) -> CapturedText:
     tail_size = len(data) - place
     first = data[: min(place, max(limit // 2, limit - tail_size))]
     last = data[max(place, len(data) - (limit - len(first))) :]
-    # A character that the cut went through is left out.
+    # A character that the cut splits is left out.
     head, tail = first.decode("utf-8", "ignore"), last.decode("utf-8", "ignore")
     kept = len(head.encode()) + len(tail.encode())
     return CapturedText(head + tail, output.omitted_bytes + len(data) - kept, len(head))
+
+
+def watching_output(on_output: TextCallback | None) -> AbstractContextManager[None]:
+    """Pass the output of `terminal`'s foreground commands to a function while the block runs.
+
+    Args:
+        on_output: Called in the current thread with each piece as it arrives, without terminal controls and the values
+            of secrets. An exception it raises ends the command. None removes an outer watcher.
+    """
+    return holding(_watcher, on_output)
+
+
+@contextlib.contextmanager
+def shown_live(view: ModelView) -> Iterator[TextCallback | None]:
+    """Yield the `on_output` for `execute` in the block: None without a watcher.
+
+    Args:
+        view: Removes secrets and terminal controls.
+    """
+    watcher = _watcher.get()
+    if watcher is None:
+        yield None
+        return
+    pieces = view.pieces()
+
+    def show(text: str, final: bool = False) -> None:
+        if shown := pieces.feed(text, final):
+            watcher(shown)
+
+    yield show
+    show("", final=True)

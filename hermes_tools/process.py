@@ -1,4 +1,4 @@
-"""Look after the commands that `terminal` has started in the background."""
+"""The tool `process`: control the commands that `terminal` started in the background."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.options import check_seconds
 from hermes_tools.background.notices import Notice, take_notices
-from hermes_tools.background.process import BackgroundProcess
-from hermes_tools.background.start import shown_command
-from hermes_tools.background.table import table_of
+from hermes_tools.background.process import BackgroundProcess, ProcessTable, shown_command
 from hermes_tools.interruption import ToolInterruptedError
 from hermes_tools.model_output import cut_for_model
 
@@ -30,7 +28,7 @@ class ListedProcess(TypedDict):
 
 
 class ProcessResult(TypedDict, total=False):
-    """What `process` returns: `processes` for a list, `error` alone for what cannot be done, and else the others."""
+    """The result of `process`: `processes` for a list, `error` alone for a refused call, or the other keys."""
 
     processes: list[ListedProcess]
     process_id: str
@@ -90,7 +88,7 @@ def _result(
     limit: int,
 ) -> ProcessResult:
     if action == "list":
-        return {"processes": [_listed(env, one) for one in table_of(env).all()]}
+        return {"processes": [_listed(env, one) for one in env.attachments.get(ProcessTable).all()]}
     actions: dict[str, Callable[[BackgroundProcess], ProcessResult]] = {
         "poll": _with_new_output,
         "log": lambda one: _log(env, one, offset, limit),
@@ -102,7 +100,7 @@ def _result(
     act = actions.get(action) if isinstance(action, str) else None
     if act is None:
         return {"error": f"there is no action {action!r}; there are: list, {', '.join(actions)}"}
-    known = table_of(env).find(process_id) if isinstance(process_id, str) else None
+    known = env.attachments.get(ProcessTable).find(process_id) if isinstance(process_id, str) else None
     if known is None:
         return {"error": _unknown(env, process_id)}
     try:
@@ -127,13 +125,13 @@ def _listed(env: BaseEnvironment, known: BackgroundProcess) -> ListedProcess:
 
 
 def _unknown(env: BaseEnvironment, process_id: object) -> str:
-    ids = ", ".join(one.process_id for one in table_of(env).all())
+    ids = ", ".join(one.process_id for one in env.attachments.get(ProcessTable).all())
     known = f"there are: {ids}" if ids else "there are none; terminal(background=True) starts one"
     return f"process_id is needed; {known}" if process_id is None else f"there is no process {process_id!r}; {known}"
 
 
 def _state(known: BackgroundProcess, output: str = "") -> ProcessResult:
-    """Return how a process is. That is looked at before its output is, which is complete once it has ended."""
+    """Return the state of a process. Call it before the output is read, which is complete only after the end."""
     status = known.status
     state: ProcessResult = {
         "process_id": known.process_id,

@@ -1,24 +1,35 @@
-"""Run a shell command in the session."""
+"""The tool `terminal`: run a shell command in the session. A model and a script each have a form of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
 from environments.errors import DeniedError
 from environments.options import check_seconds
 from environments.output import BoundedCapture, Channel
-from environments.result import TIMEOUT_EXIT_CODE, CommandResult
-from hermes_tools.background.notices import NoticeBox
-from hermes_tools.background.start import start
-from hermes_tools.background.table import background_process
+from environments.plain_number import plain_number
+from environments.result import DENIED_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
+from hermes_tools.background.notices import Notice, NoticeBox
+from hermes_tools.background.process import start
+from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import ToolInterruptedError, wait_for
-from hermes_tools.live_output import shown_live
-from hermes_tools.model_output import for_model
-from hermes_tools.script_terminal import script_terminal
-from hermes_tools.terminal_result import TerminalResult, answer, captured, denied, refused
+from hermes_tools.model_output import captured, for_model, shown_live, with_notice
 
-__all__ = ["TerminalResult", "background_process", "script_terminal", "terminal"]
+_NEVER_RAN = -1
+"""The exit code for arguments that no command can be run with."""
+
+
+class TerminalResult(TypedDict):
+    """The result of `terminal`."""
+
+    output: str
+    exit_code: int
+    error: str | None
+    process_id: NotRequired[str]
+    note: NotRequired[str]
+    notices: NotRequired[list[Notice]]
 
 
 def terminal(
@@ -68,20 +79,62 @@ def terminal(
         else:
             result = _run_in_session(env, command, timeout, workdir)
     except DeniedError as denial:
-        result = denied(denial)
+        result = _denied(denial)
     except (TypeError, ValueError, ToolInterruptedError) as error:
-        result = refused(error)
-    # Of a process that has just been started, whoever reads the result does not know yet.
+        result = _refused(error)
+    # The caller does not know the id of a process that was just started, so its notices come later.
     if notices := env.attachments.get(NoticeBox).take(but=result.get("process_id", "")):
         result["notices"] = notices
     return result
+
+
+def script_terminal(
+    env: BaseEnvironment,
+    command: str,
+    timeout: float | None = None,
+    workdir: str | None = None,
+    background: bool = False,
+    pty: bool = False,
+) -> TerminalResult:
+    """Run a shell command in the session, which keeps its working directory and exports between calls.
+
+    Args:
+        command: Shell text of any length.
+        timeout: Seconds until the command is ended; None takes the environment's setting.
+        workdir: Directory for this one command.
+        background: Not available in a script: refused.
+        pty: Not available in a script: refused.
+
+    Returns:
+        A dict with output (standard error merged in, as the command wrote it), exit_code, and error: None, or why the
+        command was ended, such as "timed out after 5 s". A command that fails by itself has an exit code and no error.
+        note, where there is something to say, tells what the exit code means (grep's 1 is no error), or which limit the
+        command was killed for. One that is not allowed is not run: exit code 126, and error says why.
+    """
+    if background:
+        raise ValueError(
+            "background=True is not available in a script, which must leave nothing running: run the command in "
+            "the foreground with a timeout, or run it from a thread of the script"
+        )
+    if pty:
+        raise ValueError(
+            "pty=True is not available in a script: run the command without a terminal, with its options for "
+            "use without one (such as --yes, --batch or --no-pager)"
+        )
+    try:
+        result = env.execute(command, cwd=workdir, timeout=timeout)
+    except DeniedError as denial:
+        return _denied(denial)
+    except (TypeError, ValueError) as error:
+        return _refused(error)
+    return _answer(env, command, timeout, workdir, result, with_notice(captured(result)))
 
 
 def _run_in_session(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
     view = env.model_view()
     with shown_live(view) as on_output:
         result = env.execute(command, cwd=workdir, timeout=timeout, on_output=on_output)
-    return answer(env, command, timeout, workdir, result, for_model(view, captured(result)))
+    return _answer(env, command, timeout, workdir, result, for_model(view, captured(result)))
 
 
 def _start_in_background(
@@ -98,7 +151,7 @@ def _run_in_pty(env: BaseEnvironment, command: str, timeout: float | None, workd
     process = env.start(command, cwd=workdir, pty=True, sink=kept)
     try:
         ended = wait_for(lambda limit: process.wait(limit) is not None, seconds)
-    except BaseException:  # such as control-C: nobody will wait for it any more
+    except BaseException:  # such as KeyboardInterrupt: no caller waits for the command
         if process.running:
             process.kill()
         raise
@@ -106,11 +159,31 @@ def _run_in_pty(env: BaseEnvironment, command: str, timeout: float | None, workd
         process.kill()
     exit_code = process.wait() if ended else None
     result = CommandResult("", TIMEOUT_EXIT_CODE if exit_code is None else exit_code, timed_out=not ended)
-    return answer(env, command, timeout, workdir, result, for_model(env.model_view(), kept.capture.text()))
+    return _answer(env, command, timeout, workdir, result, for_model(env.model_view(), kept.capture.text()))
+
+
+def _denied(denial: DeniedError) -> TerminalResult:
+    return {"output": "", "exit_code": DENIED_EXIT_CODE, "error": f"denied: {denial.reason}"}
+
+
+def _refused(error: Exception) -> TerminalResult:
+    return {"output": "", "exit_code": _NEVER_RAN, "error": str(error)}
+
+
+def _answer(
+    env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None, result: CommandResult, output: str
+) -> TerminalResult:
+    error = "interrupted" if result.interrupted else None
+    if result.timed_out:
+        error = f"timed out after {plain_number(env.settings.timeout if timeout is None else timeout)} s"
+    shown = TerminalResult(output=output, exit_code=result.exit_code, error=error)
+    if note := result.note or (None if error else meaning_of(command, result.exit_code, workdir)):
+        shown["note"] = note
+    return shown
 
 
 class _HeadAndTail:
-    """Keeps the head and the tail of what a command prints. See `OutputSink`."""
+    """A sink for the head and the tail of an output. See `OutputSink`."""
 
     separate = False
 
@@ -118,5 +191,5 @@ class _HeadAndTail:
         self.capture = BoundedCapture(limit)
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add bytes."""
         self.capture.add(data)

@@ -39,9 +39,9 @@ mv ; ; ; @moved moved_away
 = it removes what it finds in {}
 find ; -delete ; ; @roots found
 = it removes what is not in the source from {} (rsync --delete)
-rsync ; --delete --delete-* --del ; -n --dry-run ; last mirrored
+rsync ; --delete --delete-* --del ; -n ; last mirrored
 = it removes what it copies
-rsync ; --remove-source-files ; -n --dry-run
+rsync ; --remove-source-files ; -n
 = it changes who owns {}
 chown chgrp setfacl ; -R --recursive ; ; @owned wiped_beyond_here
 chown chgrp setfacl ; ; ; @owned opened
@@ -56,78 +56,77 @@ chmod ; -R --recursive ; ; ?opens_to_all @files wiped
 = it changes how files may be changed ({})
 chattr ; ; ; wiped_beyond_here
 chattr ; ; ; written
-= it gives a program rights of the administrator
+= it changes who may do everything
 setcap ; ; -v
-= it changes how access is decided
 semanage pam-auth-update ; -d -D --delete --deleteall --remove --force
+visudo ; ; -c
+vipw vigr
+groupmod ; -g --gid -o
+addgroup: * docker|sudo|wheel|root|admin|disk|shadow
+useradd adduser ; -o --non-unique -u=0 --uid=0
+usermod useradd adduser gpasswd ; -G=*sudo* -G=*wheel* -G=*root* -G=*admin* --groups=*sudo* --groups=*wheel*
+adduser gpasswd ; ; ; ~sudo|wheel|root|admin|shadow|disk
+= it removes a user, or changes how one signs in
+userdel deluser groupdel delgroup chpasswd newusers
+chage ; -E -I -M --expiredate
+chsh ; ; ; ~.+
+passwd ; -d -l --delete --lock
+passwd ; ; -S --status ; ~.+
+usermod ; -L -o -p -u --lock --non-unique --password --uid
 
 = it overwrites {}
-dd ; ; ; of= overwritten
-= it makes a new file system where one may be
+dd dcfldd ; ; ; of= overwritten
+pv ; ; ; -o,--output overwritten
+= it overwrites a device or its file system ({})
 mkfs mke2fs mkswap mkdosfs newfs mkntfs ; ; -n -V ; device
-= it removes the signatures of file systems
+tune2fs resize2fs e2fsck fsck btrfstune ntfsresize ; ; -n -N -l -P ; device
+xfs_repair debugfs flashrom ; -L -w -E --write --erase
 wipefs ; -a -f -o --all --force --offset
-= it changes the partitions of a disk
-cfdisk
-fdisk ; ; -l --list -s -x
-sfdisk ; ; -l -d -J --list --dump --json -F --verify
+fdisk sfdisk ; ; -l --list -s -x -d -J --dump --json -F --verify
 sgdisk ; ; -p -i --print --info -v --verify
 gdisk ; ; -l
 parted ; ; -l --list print
-pv ; ; ; -o,--output overwritten
-dcfldd ; ; ; of= overwritten
 ddrescue ; ; ; second device
 qemu-img: create|convert ; ; ; device
-= it discards all blocks of a device
-blkdiscard
-= it overwrites a device
 badblocks ; -w
-= it erases a disk
 hdparm ; --security-erase* --trim-sector* --make-bad-sector --sanitize-*
 nvme: format|sanitize|delete-ns
-sg_format sg_sanitize
-diskutil: erase*|partitionDisk|zeroDisk|secureErase|reformat
-diskutil: apfs|ap delete*|erase*
+cfdisk blkdiscard sg_format sg_sanitize
+diskutil: ... delete*|erase*|partitionDisk|zeroDisk|secureErase|reformat
 = it makes encrypted data unreadable
 cryptsetup: ... luksFormat|erase|luksErase|luksKillSlot|luksRemoveKey|reencrypt
-= it changes a file system in place
-tune2fs resize2fs e2fsck fsck btrfstune ntfsresize ; ; -n -N -l -P ; device
-xfs_repair debugfs flashrom ; -L -w -E --write --erase
-= it makes a volume smaller than its file system may be
-lvreduce
-= it removes a volume
-lvremove vgremove pvremove
-lvm: lvremove|vgremove|pvremove|lvreduce
-zpool: destroy|labelclear
-zfs: destroy|rollback
-btrfs: ... delete|del
-dmsetup: remove|remove_all|wipe_table
+= it removes a volume, a backup or what it holds ({})
+lvreduce lvremove vgremove pvremove
 multipath ; -F -f
-ceph: osd purge|destroy|rm
-ceph: osd pool delete|rm
-rbd: rm|remove
-rados: rmpool|purge
-gluster: volume delete
-= it removes backups
-restic: forget|prune ; ; -n --dry-run
-borg: delete|prune|recreate ; ; -n --dry-run
-duplicity: remove-*
-= it takes an array of disks apart
 mdadm ; --zero-superblock --stop -S --remove --fail
+zfs: rollback
+lvm zpool zfs btrfs dmsetup ceph rbd rados gluster restic borg duplicity: ... _removes ; ; -n
 = it unmounts all file systems
 umount ; -a --all -R --recursive
 = it unmounts {}
 umount ; ; ; wiped_beyond_here
 = it mounts something over {}
 mount ; ; ; last wiped_beyond_here
-= it takes memory from the machine (swapoff)
+= it takes memory or a device from the system ({})
 swapoff
-= it detaches a device with what is mounted from it
 losetup ; -d -D --detach --detach-all
-= it changes how the machine boots
+= it changes how the system boots or works
 efibootmgr ; -B -b -o --delete-bootnum --bootorder
-grub-install
 update-initramfs ; -d
+grub-install rmmod insmod kldunload pivot_root switch_root
+modprobe ; -r --remove
+sysctl ; -w --write
+sysctl ; ; ; ~[\w./-]+\s*=.*
+defaults tmutil: delete*|disable
+nvram ; -c -d
+hostnamectl timedatectl: set-* *
+hwclock date ; --set --systohc -w -s
+= it takes the protection of the system down
+setenforce: 0|Permissive
+aa-teardown aa-disable
+auditctl ; -D -e=0
+csrutil: disable
+spctl ; --master-disable
 
 = it ends all processes that it may
 kill ; ; ; ?kills_all
@@ -135,14 +134,12 @@ killall5 slay
 xkill ; -a -all
 tmux: kill-server
 pkill skill ; ; -0 --list-name ; ~[.^$*+?\w]?[.*+^$]*|\[.*\][*+]?
-= it ends all processes of a name, whoever has started them
+= it ends all processes of a name or a user, or all but those
 killall ; ; -l --list -V -0
-= it ends all processes but those that it names
 pkill skill ; -v --inverse ; -0 --list-name
+pkill skill ; -u -U --euid --uid ; -0 --list-name -P -g -G -t --parent --terminal ; none ~
 = it ends what others depend on ({})
 pkill skill ; ; -0 --list-name ; critical
-= it ends all processes of a user
-pkill skill ; -u -U --euid --uid ; -0 --list-name -P -g -G -t --parent --terminal ; none ~
 = it ends all processes that use a file
 fuser ; -k --kill ; -n=tcp -n=udp --namespace=tcp ; ~(?!(?:\d+|\ufffc)/(?:tcp|udp|sctp)$).*
 = it ends the machine
@@ -154,216 +151,127 @@ loginctl: terminate-*|kill-*|poweroff|reboot|halt
 ipmitool: chassis|power power|off|cycle|reset
 racadm: serveraction
 busctl dbus-send gdbus qdbus ; *PowerOff* *Reboot* *Halt* *Suspend* *Hibernate*
+= it ends services that others depend on
 pm2: kill
-pm2: delete|stop all
-supervisorctl: stop all
+pm2 supervisorctl: delete|stop all
 supervisorctl: shutdown
-= it ends all services that another state does not want
 systemctl: isolate|set-default
-= it ends a service that others depend on
 systemctl: stop|disable|mask|kill ; ; ; critical_units
 service rc-service: * stop ; ; ; ?serves_others
 rc-update: del|delete
 launchctl: bootout|unload|remove|disable
-= it changes how the kernel of the system works
-rmmod insmod kldunload pivot_root switch_root
-modprobe ; -r --remove
-sysctl ; -w --write
-sysctl ; ; ; ~[\w./-]+\s*=.*
-= it takes the protection of the system down
-setenforce: 0|Permissive
-aa-teardown aa-disable
-auditctl ; -D -e=0
-csrutil: disable
-spctl ; --master-disable
 
-= it overwrites the history that others share (git push --force)
-git: push ; -f --force --mirror ; -n --dry-run
-git: push ; ; -n --dry-run ; ~\+.+
-= it removes branches that others share
-git: push ; -d --delete --prune ; -n --dry-run
-git: push ; ; -n --dry-run ; second ~:.+
-= it drops changes that are in no commit (git reset --hard)
+= it overwrites or removes branches that others share (git push --force)
+git: push ; -f --force --mirror -d --delete --prune ; -n
+git: push ; ; -n ; ~\+.+
+git: push ; ; -n ; second ~:.+
+= it drops changes that are in no commit, or all files that git does not know
 git: reset ; --hard
-= it removes files that git does not know (git clean)
-git: clean ; -f --force ; -n --dry-run
-= it removes a branch that may be in no other (git branch -D)
-git: branch ; -D
-git: branch ; -d --delete & -f --force
-= it drops changes that are in no commit
+git: clean ; -f --force ; -n
 git: checkout|switch ; -f --force --discard-changes
 git: checkout ; ; ; everything
 git: restore ; ; -S --staged ; everything
 git: restore ; -W --worktree ; ; everything
-git: submodule deinit ; -f --force
-= it rewrites the history
-git: filter-branch|filter-repo ; ; -h --analyze --dry-run
-git-filter-repo bfg ; ; -h --analyze --dry-run
-= it removes what lost commits are found by (git reflog)
-git: reflog expire|delete ; ; -n --dry-run
-= it removes commits that are in no branch
-git: gc ; --prune ; --prune=2.*
-git: prune ; ; -n --dry-run
-= it removes stashed changes
+git: submodule|worktree deinit|remove ; -f --force
+git: rm ; ; -n --cached ; everything
 git: stash drop|clear
-= it removes a reference that commits are found by
-git: update-ref ; -d --stdin
-git: symbolic-ref ; -d --delete
-= it removes a worktree with changes that are in no commit
-git: worktree remove ; -f --force
-= it removes all files
-git: rm ; ; -n --cached --dry-run ; everything
-= it removes what others share ({} delete)
+= it removes commits of the history, or what they are found by (a branch, git reflog)
+git: branch ; -D
+git: branch ; -d --delete & -f --force
+git: filter-branch|filter-repo ; ; -h --analyze
+git-filter-repo bfg ; ; -h --analyze
+git: reflog expire|delete ; ; -n
+git: gc ; --prune ; --prune=2.*
+git: prune ; ; -n
+git: update-ref|symbolic-ref ; -d --delete --stdin
+= it removes what others share or depend on ({})
 gh glab hub: * delete|remove|archive
 hub: delete
 gh glab: api ; -X=delete --method=delete
-= it removes what others may depend on
 npm cargo gem yarn pnpm: unpublish|yank
 npm: token|owner|access|dist-tag|team|org revoke|rm|set
 
-= it drops a database
-dropdb pg_dropcluster pg_resetwal
-= it drops a user of a database
-dropuser
-= it drops or ends a database
-mysqladmin mariadb-admin: ... drop|shutdown
-pg_ctl: ... stop
+= it drops what a database holds ({})
+dropdb dropuser pg_dropcluster pg_resetwal
+mysqladmin mariadb-admin pg_ctl: ... drop|shutdown|stop
 cypher-shell ; ; ; ~(?is).*\b(?:delete|drop)\b.*
 kadmin kadmin.local ; ; ; -q ~(?:del|purge)\w*\b.*
-= it drops what a database holds
 pg_restore ; -c --clean
 mongorestore ; --drop
 mongo mongosh manage.py django-admin rails rake ; ; ; ?drops_documents
 manage.py django-admin: flush|sqlflush|reset_db|reset_schema
 manage.py django-admin: migrate * zero
-rails rake: ... db:drop*|db:reset*|db:purge*|db:truncate_all|db:migrate:reset|db:schema:load
-prisma: migrate reset
 prisma: db push ; --force-reset --accept-data-loss
-sequelize sequelize-cli: db:drop*|db:migrate:undo:all
 knex: migrate:rollback ; --all
-typeorm: schema:drop
-artisan: migrate:fresh|migrate:reset|migrate:refresh|db:wipe
-console: doctrine:database:drop|doctrine:schema:drop
-alembic: downgrade base
-flask: db downgrade base
-flyway: clean
-liquibase: dropAll|drop-all
-mix: ecto.drop|ecto.reset
-diesel sqlx supabase: database|db reset|drop
-goose dbmate migrate hasura: ... reset|drop|clear
-wp drush: ... drop|reset|sql-drop|sql:drop
-= it empties or ends a database
+alembic flask: ... downgrade base
+rails rake sequelize sequelize-cli typeorm artisan console mix: ... _drops
+liquibase prisma diesel sqlx supabase goose dbmate migrate hasura wp drush flyway: ... drop*|*[-:]drop|reset|clea*
+= it empties a database or ends it
 redis-cli valkey-cli keydb-cli ; ; ; first ~(?i:flushall|flushdb|shutdown)
 redis-cli valkey-cli keydb-cli nc ncat netcat telnet socat ; ; ; ?reads_flush
 redis-cli valkey-cli keydb-cli: eval|EVAL ; ; ; ~(?is).*\b(?:flushall|flushdb|shutdown).*
-= it changes where a database writes
 redis-cli valkey-cli keydb-cli: config|CONFIG set|SET dir|dbfilename
-= it empties or ends a database
 redis-cli valkey-cli keydb-cli: debug|DEBUG segfault|SEGFAULT
 redis-cli valkey-cli keydb-cli: del|DEL|unlink|UNLINK ; ; ; unnamed
-= it removes what a queue holds
-kafka-topics kafka-consumer-groups kafka-acls ; --delete --delete-offsets
-kafka-topics.sh kafka-consumer-groups.sh kafka-acls.sh ; --delete --delete-offsets
-kafka-delete-records kafka-delete-records.sh
-rabbitmqctl rabbitmqadmin: reset|force_reset|delete*|purge*
-pulsar-admin nats: * delete|rm|purge
-= it removes keys that a cluster depends on
-etcdctl: del|rm|rmdir
-etcdctl: user|role|member delete|remove
-salt-key ; -D -d --delete --delete-all
-consul: kv|acl delete
-zkCli zkCli.sh zookeeper-shell zookeeper-shell.sh: ... deleteall|rmr|delete
-ldapdelete
-ipa: *-del
-samba-tool: ... delete
-net ; /delete /DELETE
-= it takes a node from a cluster
-consul: leave|force-leave
-= it removes secrets that others depend on
-vault bao: delete
-vault bao: kv delete|destroy
-vault bao: kv metadata delete
-vault bao: secrets|auth|audit|policy disable|delete
-vault bao: operator seal|step-down
-vault bao: lease|token revoke
 = it deletes what a service holds
 curl ; -X=delete --request=delete ; ; data_url
 curl ; ; ; ~.*/_delete_by_query.*
 wget ; --method=delete ; ; data_url
 http https xh xhs: DELETE|delete ; ; ; data_url
 
-= it destroys what it has built ({})
-terraform tofu terragrunt pulumi cdk cdktf vagrant: ... destroy*
+= it removes what others depend on ({})
+kafka-topics kafka-consumer-groups kafka-acls ; --delete --delete-offsets
+kafka-topics.sh kafka-consumer-groups.sh kafka-acls.sh ; --delete --delete-offsets
+kafka-delete-records kafka-delete-records.sh ldapdelete k3s-uninstall.sh k3s-killall.sh
+salt-key ; -D -d --delete --delete-all
+net ; /delete /DELETE
+rabbitmqctl rabbitmqadmin pulsar-admin nats etcdctl consul zkCli zkCli.sh zookeeper-shell: ... _removes
+zookeeper-shell.sh ipa samba-tool vault bao argocd flux istioctl linkerd cilium velero sst bq: ... _removes
+terraform tofu terragrunt pulumi cdk cdktf kops kubeadm helmfile virsh qm pct lxc incus: ... _removes
+gcloud az doctl linode-cli hcloud ibmcloud oci fly flyctl vercel netlify eksctl heroku firebase: ... _removes
+scw wrangler serverless sls copilot eb openstack nova prlctl govc xe multipass sam amplify: ... _removes
+vultr-cli knife VBoxManage vboxmanage certbot keyctl: ... _removes
+vagrant: destroy
 terraform tofu terragrunt: ... apply ; -destroy --destroy
-sst: remove
-= it forgets what it has built ({} state rm)
-terraform tofu terragrunt pulumi: state rm|delete
-terraform tofu pulumi: workspace|stack delete|rm
-terraform tofu terragrunt: force-unlock
-= it moves everything away from a node
-kubectl oc k3s k: drain ; ; --dry-run
-= it removes what runs or is kept in a cluster
-kubectl oc k3s k: delete ; -A --all --all-namespaces -f --filename -k --kustomize ; --dry-run
-kubectl oc k3s k: delete ; ; --dry-run ; kinds
-kubectl oc k3s k: delete ; ; --dry-run ; unnamed
-helm: uninstall|delete|del|un ; ; --dry-run
-argocd flux istioctl linkerd cilium velero: ... delete|uninstall
-kubeadm: reset
+vault bao consul terraform: ... seal|step-down|leave|force-leave|disable|force-unlock
+VBoxManage vboxmanage: controlvm * poweroff|reset
+railway: down
+helm: uninstall|delete|del|un
+kubectl oc k3s k: drain
+kubectl oc k3s k: delete ; -A --all --all-namespaces -f --filename -k --kustomize
+kubectl oc k3s k: delete ; ; ; kinds
+kubectl oc k3s k: delete ; ; ; unnamed
+kubectl oc k3s k: scale|apply|replace ; --all --prune --force
 kind k3d minikube: delete ; --all --purge & -a --all --purge
-k3s-uninstall.sh k3s-killall.sh
-kops: delete
-nomad: job stop ; -purge
-nomad: stop ; -purge
+nomad: ... stop ; -purge
 nomad: system gc
-helmfile: ... destroy|delete
-kubectl oc: scale ; --all
-kubectl oc: apply ; --prune
-= it removes and makes anew what runs in a cluster
-kubectl oc k3s k: replace ; --force ; --dry-run
-= it removes all that is not in use ({} prune)
+aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|detach-*|revoke-*|leave-*|schedule-key-deletion
+= it gives rights in a cloud ({})
+aws: * authorize-*-ingress|attach-*-policy|put-*-policy|create-access-key
+= it removes what is kept in a bucket
+aws: s3 rm|sync ; --recursive --delete
+aws: s3 rb
+gsutil s3cmd mc: rm ; -r -R --recursive
+gsutil s3cmd mc s5cmd: rb|purge|delete|del
+gsutil: rsync ; -d ; -n
+s5cmd: rm ; ; ; ~.*\*.*
+rclone: purge|delete|sync|deletefile|rmdirs ; ; -n
+= it removes all containers, images or volumes of a kind ({} prune)
 docker podman nerdctl: system|volume|network|builder prune
 docker podman nerdctl: image|container|buildx prune ; -a --all
 podman: system reset
-= it removes volumes with what is kept in them
-docker podman nerdctl: volume rm|remove
-docker podman nerdctl: compose ... down ; -v --volumes
-docker podman nerdctl: compose ... rm ; -v
-docker podman nerdctl: rm ; -v --volumes
-docker-compose podman-compose: ... down ; -v --volumes
-docker-compose podman-compose: ... rm ; -v
+docker podman nerdctl: volume|stack|service|node|secret rm|remove
+docker podman nerdctl: compose ... down|rm ; -v --volumes
+docker podman nerdctl docker-compose podman-compose: down|rm ; -v --volumes
+docker: swarm leave
 = it removes or ends containers or images without naming them
 docker podman nerdctl: rm|rmi|kill|stop ; ; ; unnamed
 docker podman nerdctl: container|image rm|kill|stop ; ; ; unnamed
 podman: rm|rmi|kill|stop ; -a --all
 podman: pod rm|kill|stop ; -a --all
-= it removes what a swarm runs
-docker: swarm leave
-docker: stack|service|node|secret rm
 = it gives a container the whole file system of the machine
 docker podman nerdctl: run|create ; -v=/:* --volume=/:* --mount=*source=/,* --mount=*src=/,*
-= it removes what is kept in a bucket
-aws: s3 rm ; --recursive ; --dryrun
-aws: s3 rb
-aws: s3 sync ; --delete ; --dryrun
-gsutil s3cmd mc: rm ; -r -R --recursive ; --dry-run
-gsutil s3cmd mc s5cmd: rb|purge|delete|del ; ; --dry-run
-gsutil: rsync ; -d ; -n
-s5cmd: rm ; ; --dry-run ; ~.*\*.*
-rclone: purge|delete|sync|deletefile|rmdirs ; ; -n --dry-run
-= it removes what runs or is kept in a cloud ({})
-aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|detach-*|revoke-*|leave-*|schedule-key-deletion ; ; --dry-run
-gcloud az doctl linode-cli hcloud ibmcloud oci fly flyctl vercel netlify eksctl: ... _removes
-railway: down
-heroku firebase virsh scw wrangler qm pct lxc incus serverless sls copilot eb: ... _removes
-VBoxManage vboxmanage: unregistervm ; --delete
-VBoxManage vboxmanage: controlvm * poweroff|reset
-= it gives rights in a cloud ({})
-aws: * authorize-*-ingress|attach-*-policy|put-*-policy|create-access-key
-= it removes what runs or is kept in a cloud ({})
-openstack nova prlctl govc xe multipass sam amplify vultr-cli knife: ... _removes
-govc xe: *destroy*
-bq: rm
-= it runs a command on many machines
+= it runs a command on many machines of a cluster
 knife: ssh|winrm
 ansible-playbook ; ; --check --syntax-check ; unnamed
 ansible ; -a --args -m --module-name ; -m=ping -m=setup -m=debug --check
@@ -373,130 +281,91 @@ puppet: apply ; -e --execute
 pssh pdsh clush dsh parallel-ssh
 
 = it removes packages that the system stands on
-apt-get apt aptitude yum dnf microdnf: _uninstalls ; ; -s --simulate --dry-run --just-print --no-act ; essential
-zypper apk tdnf snap: _uninstalls ; ; -s --simulate --dry-run ; essential
-apt-get apt aptitude ; --allow-remove-essential --force-yes ; -s --simulate --dry-run --just-print --no-act
-apt-get apt aptitude: install ; ; -s --simulate --dry-run --just-print --no-act ; essential_minus
+apt-get apt aptitude yum dnf microdnf zypper apk tdnf snap: _uninstalls ; ; -s --no-act ; essential
+apt-get apt aptitude ; --allow-remove-essential --force-yes ; -s --no-act
+apt-get apt aptitude: install ; ; -s --no-act ; essential_minus
 dpkg ; -r -P --remove --purge & --force-*
 dpkg ; -r -P --remove --purge ; ; essential
 rpm ; -e --erase & --nodeps --force-*
 rpm ; -e --erase ; ; essential
-pacman ; -R --remove ; ; essential
 pacman ; -R --remove & -d --nodeps
+pacman ; -R --remove ; ; essential
 emerge ; -C --unmerge ; ; essential
 nix-env ; -e --uninstall ; ; ~.*\*.*
 nix-store ; --delete & --ignore-liveness
 = it uninstalls packages without naming them
 pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; ~.*\ufffc.*
 pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; unnamed
+uv: pip uninstall ; ; ; unnamed
 nix-collect-garbage ; -d --delete-old
 port: uninstall installed|inactive|all
 update-alternatives ; --remove-all
-uv: pip uninstall ; ; ; unnamed
 pipx: uninstall-all
 conda mamba: remove|uninstall|env ; --all
 
 = it writes to {}
 cp install mv ln link scp ; ; ; @targets written
-rsync ; ; -n --dry-run ; last written
-patch ; ; --dry-run ; first written
-patch ; ; --dry-run ; -d,--directory wiped_beyond_here
+rsync ; ; -n ; last written
+patch ; ; ; first written
+patch ; ; ; -d,--directory wiped_beyond_here
 tar ; -c -r -u -A --create --append ; ; -f,--file written
 split ; ; ; second written
+gawk awk ; -i=inplace ; ; second written
 csplit ; ; ; -f,--prefix written
 rename prename perl-rename ; ; -n --nono ; second wiped_beyond_here
-ed ex red ; ; ; written
+ed ex red tee truncate sponge fallocate ; ; ; written
 vim vi nvim yq ; -c -s -e -E -i --inplace ; ; written
-gawk awk ; -i=inplace ; ; second written
-ssh-keygen ; ; -l -y -R -F ; ?answered -f written
-tee truncate sponge fallocate ; ; ; written
 sed perl ruby ; -i --in-place ; ; written
-wget curl ; ; ; -o,-O,--output,--output-document written
-sort ; ; ; -o,--output written
+ssh-keygen ; ; -l -y -R -F ; ?answered -f written
+wget curl sort ; ; ; -o,-O,--output,--output-document written
 find ; ; ; -fprint,-fprint0,-fprintf,-fls written
-= it replaces all timed jobs of a user
+= it removes or replaces timed jobs, or others that wait
 crontab ; ; ; ?replaces_jobs
-= it removes all timed jobs of a user
 crontab ; -r
 crontab ; /dev/null
-= it removes timed jobs
 atrm
-= it removes jobs or mails that wait
 lprm cancel postsuper exim exim4 ; - -a -d -Mrm
-= it removes settings of the system
-defaults tmutil: delete*|disable
-nvram ; -c -d
-= it changes the clock or the name of the machine
-hostnamectl timedatectl: set-* *
-hwclock date ; --set --systohc -w -s
 = it erases or hides the history of commands
 history ; -c -d /dev/null
 unset ; HISTFILE
 set ; +o & history
 shopt ; -u & history
-= it takes the firewall down
+= it takes the firewall down, or may cut every connection to the machine
 iptables ip6tables ebtables arptables ; -F -X --flush --delete-chain
+iptables ip6tables ; -P --policy & DROP REJECT
 iptables-restore ip6tables-restore ; ; -t --test
-nft ipset: ... flush|destroy
-nft: delete table
+nft ipset: ... flush|destroy|delete
 ufw: ... disable|reset
 firewall-cmd ; --panic-on --remove-* --complete-reload
 pfctl ; -d -F
-= it may cut every connection to the machine
-iptables ip6tables ; -P --policy & DROP REJECT
-= it may cut the machine off
-ip: link|l|netns delete|del
+ip: ... flush|del|delete
+ip: ... set ; down
 tc: qdisc|filter add|replace|change|del|delete
 resolvectl: dns|domain * *
 rfkill: block
-ip: ... flush
-ip: ... set ; down
-ip: route|r del|delete default
 route: del|delete default
 ifconfig ; down
 ifdown
 nmcli: ... off|down|disconnect|delete
-= it removes a user
-userdel deluser
-= it removes a group
-groupdel delgroup
-= it changes who may do everything
-visudo ; ; -c
-vipw vigr
-groupmod ; -g --gid -o
-addgroup: * docker|sudo|wheel|root|admin|disk|shadow
-useradd adduser ; -o --non-unique -u=0 --uid=0
-usermod useradd adduser gpasswd ; -G=*sudo* -G=*wheel* -G=*root* -G=*admin* --groups=*sudo* --groups=*wheel*
-adduser gpasswd ; ; ; ~sudo|wheel|root|admin|shadow|disk
-= it changes a user's password or number, or locks it
-chpasswd newusers
-chage ; -E -I -M --expiredate
-chsh ; ; ; ~.+
-passwd ; -d -l --delete --lock
-passwd ; ; -S --status ; ~.+
-usermod ; -L -o -p -u --lock --non-unique --password --uid
 = it removes the log of the system
 journalctl ; --vacuum-*
 dmesg ; -c -C --clear --read-clear
 = it removes keys or a certificate
 gpg ; --delete-secret-keys --delete-secret-and-public-keys --delete-keys
-certbot: delete|revoke
 security: delete-*
-keyctl: clear|purge
 pass: rm|remove ; -r -rf --recursive
 """
 
 _VALUED = """
 git: -C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env -m -o --push-option -b
 gh glab: -R --repo -X --method -H -f -F
-kubectl oc k3s k: -n --namespace --context --cluster --kubeconfig -l --selector -f --filename -k --kustomize
+kubectl oc k3s k helm: -n --namespace --context --cluster --kubeconfig -l --selector -f --filename -k --kustomize
 docker podman nerdctl: -H --host --context -c -v --volume --mount -e -w -u -p --name --network --entrypoint --file
 terraform tofu terragrunt pulumi: -C --cwd -s --stack
 aws: --profile --region --output --endpoint-url --query
 gcloud: --project --zone --region --account --configuration --format
 az: -n --name -g --resource-group -s --subscription
 gsutil s3cmd mc: -o -h
-helm: -n --namespace --kube-context
 pv: -o --output
 find: -fprint -fprint0 -fprintf -fls
 systemctl: -H -M -t -p
@@ -511,8 +380,7 @@ perl ruby: -e -E -f -I -M -m -r
 wget: -o -O --output-document --method
 curl: -o -O --output -X --request -H --header -d --data
 sort: -o --output -k -t -S -T
-chown chgrp: --from
-setfacl: -m -x -M -X --modify --remove
+chown chgrp setfacl: --from -m -x -M -X --modify --remove
 crontab: -u
 apt-get apt aptitude yum dnf zypper: -o -c -t --config
 iptables ip6tables: -t -A -I -p -s -d -j
@@ -522,12 +390,11 @@ auditctl: -e
 restic borg: -r --repo -p --password-file
 patch: -d --directory -i --input -p --strip
 tar: -f --file -C --directory
-csplit: -f --prefix -n
+csplit split: -f --prefix -n -b -l -a
 vim vi nvim gawk awk: -c -S -i -f -v -F
+ed ex red: -c -p
 ssh-keygen: -f -t -b -C -N -P
 kadmin kadmin.local: -q -p
-split: -b -l -n -a
-ed ex red: -c -p
 """
 
 # Operands.
@@ -778,8 +645,13 @@ _TABLE = Table(
         "reads_flush": lambda command: bool(_FLUSHES.search(command.given or "")),
         "_uninstalls": "remove|rm|purge|autoremove|erase|uninstall|del|delete|autopurge|full-remove",
         "_removes": (
-            "delete|destroy|remove|purge|terminate|undefine|apps:destroy|pg:reset|addons:destroy|rm|nuke|deleteall"
-            "|delete-*|*:delete|*:remove|*-delete|*-destroy"
+            "delete|delete[-_]*|*-delete|*:delete|*-del|deleteall|del|destroy*|*[-.:]destroy|remove|remove[-_]*|*:remove"
+            "|rm|rmr|rmdir|rmpool|purge*|terminate|undefine|nuke|uninstall|forget|prune|recreate|reset|force_reset|pg:reset"
+            "|labelclear|wipe_table|lvremove|vgremove|pvremove|lvreduce|revoke|unregistervm|clear"
+        ),
+        "_drops": (
+            "db:drop*|db:reset*|db:purge*|db:truncate_all|db:migrate:reset|db:migrate:undo:all|db:schema:load|db:wipe"
+            "|migrate:fresh|migrate:reset|migrate:refresh|ecto.drop|ecto.reset|*:database:drop|*schema:drop"
         ),
     },
 )

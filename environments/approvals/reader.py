@@ -207,7 +207,7 @@ class _Reader:
             root = self._parsed(_LONE_SLASH.sub(r'\1"/"', text))
         if root.has_error and _has_error(root):
             self.unread = f"{UNSEEN}: its syntax is not clear enough to be judged"
-        with self._deeper(), self._within(root.text or b""):
+        with self._deeper(), self._within(b" " * root.start_byte + (root.text or b"")):
             return self._sequence(root.children, given)
 
     @contextmanager
@@ -387,11 +387,12 @@ class _Reader:
     def _call(self, function: _Function, args: _Value, given: _Flow) -> _Flow:
         if function in self._uncalled:
             self._uncalled.remove(function)
-        if function.name in self._running:
+        running = f"function {function.body.id}"  # a function may define another of its own name
+        if running in self._running:
             return ()
         outer = self._variables.get("@", ())
         self._variables["@"] = args
-        self._running.append(function.name)
+        self._running.append(running)
         try:
             with self._deeper(), self._within(function.source):
                 return self._visit(function.body, given)
@@ -569,7 +570,7 @@ class _Reader:
         values = [(one.name, _one_word(one.value)) for one in assignments]
         command = self._command(words, values, redirects, (*read, *given) if read else given)
         if read:
-            command.given = _printed_by(given)
+            command.given = _printed_by(given) if given else None
         flow = self._dispatch(command, given, declared)
         if before is not None:
             self._variables = before
@@ -652,10 +653,11 @@ class _Reader:
         elif name == "hash" and "-p" in texts[:-2]:
             self._aliases[texts[-1]] = texts[texts.index("-p") + 1]
         elif name in ("read", "mapfile", "readarray", "getopts", "unset", "let", "printf"):
-            for text in texts if name != "printf" or "-v" in texts[:1] else ():
+            evaluated_later = name == "read" and _EVALUATES.search(command.given or "")
+            value = (Word(command.given or ""),) if evaluated_later else _UNKNOWN_VALUE
+            for text in (*texts, "REPLY", "MAPFILE") if name != "printf" or "-v" in texts[:1] else ():
                 if found := _NAME.match(text):
-                    self._variables[found[0]] = _UNKNOWN_VALUE
-            self._variables.update(dict.fromkeys(("REPLY", "MAPFILE"), _UNKNOWN_VALUE))
+                    self._variables[found[0]] = value
         elif name == "set" and (("--" in texts) or (texts and not texts[0].startswith(("-", "+")))):
             self._variables["@"] = command.args[texts.index("--") + 1 if "--" in texts else 0 :]
         elif name == "shift":
@@ -861,6 +863,8 @@ class _Reader:
     # Variables.
 
     def _simple_expansion(self, node: Node, quoted: bool) -> list[Piece]:
+        if not quoted and _text(node)[1:2].isspace():  # a lone `$`, with the word behind it as its name
+            self.unread = f"{UNSEEN}: its syntax is not clear enough to be judged"
         name = _text(node)[1:]
         return [Piece(_text(node))] if name[:1].isspace() else self._value(name, "", quoted=quoted)
 

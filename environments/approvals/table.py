@@ -42,6 +42,14 @@ _SELECTIONS: Mapping[str, Selection] = {
 }
 
 
+_TRIES = frozenset(["help", "dry-run", "dryrun", "simulate", "just-print"])
+"""Options of a program that only tells what it would do; one that does not know them fails."""
+
+
+def _tries(options: Options) -> bool:
+    return not _TRIES.isdisjoint(options.names) and not any(value in ("none", "false") for _, value in options.values)
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     deed: str
@@ -85,7 +93,7 @@ class Table:
         """Return the deed of the first row that fits a command; None if none does."""
         for name, args in self._programs(command):
             options = Options.of(args, self._valued.get(name, ()))
-            if "help" in options.names or ("version" in options.names and not options.operands):
+            if _tries(options) or ("version" in options.names and not options.operands):
                 continue
             for row in self._rows[name]:
                 operands = _behind(row.words, options.operands)

@@ -19,8 +19,7 @@ from environments import BaseEnvironment, TerminalError
 from environments.model_view import ModelView
 from environments.plain_number import plain_number
 from hermes_env.plugs.awaiting import Threads
-from hermes_tools.model_output import with_notice
-from hermes_tools.terminal_result import captured
+from hermes_tools.model_output import captured, with_notice
 
 _CODES = {
     FileNotFoundError: FILE_NOT_FOUND,

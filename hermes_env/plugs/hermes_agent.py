@@ -17,8 +17,7 @@ from tools.tool_output_limits import get_max_bytes
 from environments import create_environment
 from hermes_env.plugs.hermes_agent_interrupts import attended
 from hermes_env.plugs.hermes_agent_scripts import execute_code
-from hermes_tools.model_output import with_notice
-from hermes_tools.terminal_result import captured
+from hermes_tools.model_output import captured, with_notice
 
 _ALL = 2**31 - 1
 """Bytes of output to keep for the tools themselves, which take it apart."""

@@ -14,8 +14,7 @@ from pydantic import Field
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.secrets import command_variables
 from hermes_env.plugs.backend_config import BackendConfig
-from hermes_tools.model_output import with_notice
-from hermes_tools.terminal_result import captured
+from hermes_tools.model_output import captured, with_notice
 
 _SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

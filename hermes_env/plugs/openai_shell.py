@@ -6,8 +6,7 @@ from agents import ShellCallOutcome, ShellCommandOutput, ShellCommandRequest, Sh
 
 from environments import BaseEnvironment, CommandResult
 from hermes_env.plugs.awaiting import Threads
-from hermes_tools.model_output import with_notice
-from hermes_tools.terminal_result import captured
+from hermes_tools.model_output import captured, with_notice
 
 
 class HermesShell:

@@ -20,7 +20,7 @@ from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError
 from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, SESSION, Tool, Toolset
 from hermes_tools import model_tools, script_tools
-from hermes_tools.live_output import watching_output
+from hermes_tools.model_output import watching_output
 from rpc.dispatcher import CLOSE_GRACE_SECONDS
 from rpc.event_loop import EventLoopThread
 from rpc.signatures import ToolSignature

@@ -1,1 +1,1 @@
-"""Commands in the background: their output and input, what is known of them, and who is told of them."""
+"""Commands in the background: their output and input, their table, and notices of them."""

@@ -1,7 +1,7 @@
-"""Telling whoever runs a model of what happened in the background: a process ended, or printed what was watched for.
+"""Notices of background processes: a process has ended, or a line of its output matched a watched pattern.
 
-A notice is told once: with the next result of `terminal` or `process`, to `take_notices`, or to a function that
-`on_notice` was given, to which all go while there is one.
+Each notice is delivered once: with the next result of `terminal` or `process`, by `take_notices`, or to the callbacks
+of `on_notice`, which get all notices while there are any.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from environments.base import BaseEnvironment
 from environments.log import logger
 
 MOST_COUNTED = 10_000
-"""Up to which matches are counted for one notice. Further ones are not looked for until it is told."""
+"""Matches counted in one notice. Further ones are not searched for until it is delivered."""
 MOST_WAITING = 256
-"""Notices of one environment that wait; beyond that the oldest are dropped."""
+"""Undelivered notices of one environment; beyond that the oldest are dropped."""
 INTERVAL = 1.0
-"""Seconds between two calls of those that want to be told, so that a flood of matches comes as few notices."""
+"""Seconds between two deliveries to callbacks, which merge a flood of matches into few notices."""
 _CLOSE_TIMEOUT = 5.0
 
 log = logger(__name__)
 
 
 class Notice(TypedDict):
-    """What happened."""
+    """One event of a background process."""
 
     process_id: str
     kind: Literal["exit", "watch"]
@@ -35,11 +35,11 @@ class Notice(TypedDict):
     exit_code: NotRequired[int | None]
     """Of an exit; None if the target was lost."""
     pattern: NotRequired[str]
-    """Of a watch: which pattern has matched."""
+    """Of a watch: the pattern that matched."""
     text: NotRequired[str]
     """Of a watch: the first line that matched."""
     count: NotRequired[int]
-    """Of a watch: how many lines have matched since the last notice of this pattern was told; 10,000 are many more."""
+    """Of a watch: matching lines since the last delivered notice of this pattern; 10,000 means that or more."""
 
 
 NoticeCallback = Callable[[Notice], object]
@@ -47,7 +47,7 @@ _Key = tuple[str, str]
 
 
 class NoticeBox:
-    """Notices of one environment that wait to be told."""
+    """Undelivered notices of one environment."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -57,7 +57,7 @@ class NoticeBox:
         self._closed = False
 
     def put(self, notice: Notice) -> None:
-        """Have a notice told."""
+        """Add a notice."""
         with self._changed:
             if self._closed:
                 return
@@ -69,7 +69,7 @@ class NoticeBox:
             self._changed.notify_all()
 
     def count_again(self, process_id: str, pattern: str, count: int) -> bool:
-        """Count further matches to a notice that waits still, and return whether there is one."""
+        """Add matches to an undelivered notice, and return whether there is one."""
         with self._changed:
             waiting = self._waiting.get((process_id, pattern))
             if waiting is None:
@@ -78,16 +78,16 @@ class NoticeBox:
             return True
 
     def is_full(self, process_id: str, pattern: str) -> bool:
-        """Whether a notice waits to which nothing more is counted."""
+        """Whether an undelivered notice has counted the most."""
         with self._changed:
             waiting = self._waiting.get((process_id, pattern))
             return waiting is not None and waiting.get("count", 0) >= MOST_COUNTED
 
     def take(self, but: str = "") -> list[Notice]:
-        """Return what waits, the oldest first. Nothing does while there is a callback.
+        """Remove and return the undelivered notices, the oldest first; none while there is a callback.
 
         Args:
-            but: The process of which nothing is taken.
+            but: The id of a process whose notices stay.
         """
         with self._changed:
             return [] if self._callbacks else self._taken(but)
@@ -99,7 +99,7 @@ class NoticeBox:
         return taken
 
     def add_callback(self, callback: NoticeCallback) -> Callable[[], None]:
-        """Have a function called with all notices from now on, see `on_notice`."""
+        """Add a callback, see `on_notice`."""
         with self._changed:
             if not self._closed:
                 self._callbacks.append(callback)
@@ -134,7 +134,7 @@ class NoticeBox:
         return self._closed or not self._callbacks
 
     def close(self) -> None:
-        """Tell nobody any more. Waits for a callback that runs, unless it is the caller."""
+        """End delivery, and wait for a running callback unless it is the caller."""
         with self._changed:
             self._closed = True
             self._waiting, self._callbacks = {}, []
@@ -147,29 +147,29 @@ class NoticeBox:
 def _tell(callback: NoticeCallback, notice: Notice) -> None:
     try:
         callback(notice.copy())
-    except Exception:  # of somebody else's, in a thread that must go on
+    except Exception:  # the callback is foreign code, and the thread must continue
         log.exception("what on_notice was given failed")
 
 
 def take_notices(env: BaseEnvironment) -> list[Notice]:
-    """Return the notices of an environment that wait to be told, the oldest first.
+    """Remove and return the undelivered notices of an environment, the oldest first.
 
-    They are those of commands that `terminal` started with `background=True` and `notify_on_exit` or `watch`. What is
-    returned here comes with no result of a tool any more.
+    Commands that `terminal` started with `background=True` and `notify_on_exit` or `watch` cause them. A notice
+    returned here comes with no result of a tool.
     """
     return env.attachments.get(NoticeBox).take()
 
 
 def on_notice(env: BaseEnvironment, callback: NoticeCallback) -> Callable[[], None]:
-    """Have a function told of the notices of an environment, of those that wait and of all that come until `cleanup`.
+    """Deliver the notices of an environment to a function, undelivered and later ones, until `cleanup`.
 
     Args:
         env: The environment.
-        callback: Takes a notice. It is called in a thread of ours, which waits for it; a second passes at least
-            between two rounds, and what came in between is told together. What it raises is logged. While there is a
-            callback, notices come with no result and not to `take_notices`.
+        callback: Takes a notice. A thread of its own calls it, in rounds at least a second apart; matches between two
+            rounds are merged. Its exceptions are logged. While there is a callback, notices come neither with results
+            nor by `take_notices`.
 
     Returns:
-        A function that ends it.
+        A function that removes the callback.
     """
     return env.attachments.get(NoticeBox).add_callback(callback)

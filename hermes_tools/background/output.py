@@ -1,4 +1,4 @@
-"""The output of a background process: its end is kept, whoever reads it, and also when nobody does."""
+"""The output of a background process: its end is kept, and readers at different places share it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from environments.model_view import ModelView
 from environments.output import Channel, LiveText
 
 KEPT_BYTES = 200_000
-"""What is kept of the end of an output."""
+"""Bytes kept of the end of an output."""
 
 
 class Kept(NamedTuple):
-    """What is kept of an output at a time."""
+    """The kept end of an output."""
 
     text: str
     dropped_bytes: int
-    """How much came before it."""
+    """Bytes before it."""
     dropped_lines: int
-    """How many lines have ended there."""
+    """Lines that ended before it."""
 
 
 class ProcessOutput:
-    """Keeps the last bytes of an output. The thread of the process fills it, and never has to wait. See `OutputSink`.
+    """A sink that keeps the last bytes of an output, and never blocks the thread that fills it. See `OutputSink`.
 
     Args:
-        also: Told of all that comes, in that thread.
+        also: Called with each piece, in that thread.
         limit: Bytes to keep.
     """
 
@@ -43,7 +43,7 @@ class ProcessOutput:
         self._of_handle = Reading(self)
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add bytes."""
         with self._lock:
             self._data += data
             if (excess := len(self._data) - self._limit) > 0:
@@ -54,18 +54,18 @@ class ProcessOutput:
             self._also(data)
 
     def take(self, final: bool) -> str:
-        """Return what has come since the last call: the handle's `read`, see `ReadableSink`."""
+        """Return the output since the last call, for the handle's `read`. See `ReadableSink`."""
         return self._of_handle.next(final)[0]
 
     def kept(self) -> Kept:
-        """Return all that is kept. A character that its beginning goes through is left out."""
+        """Return the kept end, without a character that its beginning splits."""
         with self._lock:
             data, dropped, lines = bytes(self._data), self._dropped_bytes, self._dropped_lines
         cut = continuation_bytes(data) if dropped else 0
         return Kept(data[cut:].decode("utf-8", "replace"), dropped + cut, lines)
 
     def since(self, place: int) -> tuple[int, bytes]:
-        """Return what is kept of all that came behind a place, and where that begins.
+        """Return the kept output after a place, and where that begins.
 
         Args:
             place: Bytes from the beginning of the output.
@@ -76,7 +76,7 @@ class ProcessOutput:
 
 
 class Reading:
-    """One that reads an output bit by bit. Each bit is read once, from whichever thread."""
+    """A reader of an output. Each piece is read once, from any thread."""
 
     def __init__(self, output: ProcessOutput) -> None:
         self._output = output
@@ -85,10 +85,10 @@ class Reading:
         self._text = LiveText()
 
     def next(self, final: bool) -> tuple[str, int]:
-        """Return what has come since the last call, and how many bytes before it are no longer kept.
+        """Return the output since the last call, and how many bytes before it are no longer kept.
 
         Args:
-            final: Whether nothing more will come; else a character that is not complete yet stays.
+            final: Whether the output is complete; else an incomplete character stays unread.
         """
         with self._lock:
             begin, data = self._output.since(self._place)
@@ -102,11 +102,11 @@ class Reading:
 
 
 class ModelReading:
-    """The same for a model. What may be the beginning of a secret is held back until that is known.
+    """A reader for a model. A possible beginning of a secret is held back until more output decides it.
 
     Args:
-        output: What is read.
-        view: Takes out secrets and terminal controls.
+        output: The output to read.
+        view: Removes secrets and terminal controls.
     """
 
     def __init__(self, output: ProcessOutput, view: ModelView) -> None:
@@ -116,7 +116,7 @@ class ModelReading:
         self._pieces = view.pieces()
 
     def next(self, final: bool) -> str:
-        """Return what has come since the last call, see `Reading`. What is missing is said in front of it."""
+        """Return the output since the last call, after a line that counts missing bytes. See `Reading`."""
         with self._lock:
             text, missed = self._reading.next(final)
             if not missed:
@@ -127,5 +127,5 @@ class ModelReading:
 
 
 def continuation_bytes(data: bytes) -> int:
-    """Return how many bytes at the beginning belong to a UTF-8 character that has begun before."""
+    """Return how many leading bytes continue a UTF-8 character."""
     return next((at for at in range(min(3, len(data))) if data[at] & 0xC0 != 0x80), min(3, len(data)))

@@ -1,30 +1,44 @@
-"""A command in the background, and what is known of it."""
+"""Commands in the background: their start, their input, and the table in which the tools find them."""
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
+import weakref
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
-from hermes_tools.background.input import ProcessInput
+from hermes_tools.background.notices import Notice, NoticeBox
 from hermes_tools.background.output import ModelReading, ProcessOutput
+from hermes_tools.background.watch import Watch
 from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import wait_for
 
+KEPT_SECONDS = 1800.0
+"""The time from the end of a process until it is forgotten."""
+MOST_ENDED = 64
+"""Ended processes that are kept for each environment."""
+WRITE_SECONDS = 5.0
+"""The time that a write waits for a process to read."""
+_CLOSE_TIMEOUT = 5.0
+_LONGEST_TEXT = 500
+_LONGEST_COMMAND = 200
+
 
 class BackgroundProcess:
-    """A command in the background, and what is known of it.
+    """A command in the background.
 
     Args:
-        process_id: Its name here.
+        process_id: Its id in the tools.
         command: The shell text.
         process: Its handle.
-        output: Takes what it prints.
-        env: Where it runs.
+        output: Its sink.
+        env: Its environment.
     """
 
     def __init__(
@@ -34,7 +48,7 @@ class BackgroundProcess:
         self.command = command
         self.process = process
         self.output = output
-        self.input = ProcessInput(process)
+        self.input = _Input(process)
         self.unread = ModelReading(output, env.model_view())
         self.started = datetime.now(UTC)
         self.exit_code: int | None = None
@@ -47,45 +61,59 @@ class BackgroundProcess:
         self._note: str | None = None
         self._explained = False
 
-    def note_end(self, exit_code: int | None) -> None:
-        """Note how it has ended; None if its target went away."""
+    def note_end(self, exit_code: int | None, box: NoticeBox | None) -> None:
+        """Record its end, and put the notice of it before waiting callers continue.
+
+        Args:
+            exit_code: None if the target was lost.
+            box: Gets the notice; None for none.
+        """
         self.exit_code = exit_code
         self.ended_at = time.monotonic()
-
-    def let_know(self) -> None:
-        """Let those go on who wait for its end, which has been noted and told."""
-        self._over.set()
+        try:
+            if box:
+                command = shown_command(self._env, self.command)
+                box.put(
+                    {
+                        "process_id": self.process_id,
+                        "kind": "exit",
+                        "command": command,
+                        "status": self._end_status,
+                        "exit_code": exit_code,
+                    }
+                )
+        finally:
+            self._over.set()
 
     @property
     def running(self) -> bool:
-        """Whether its end has not been noted."""
+        """True until `note_end`."""
         return not self._over.is_set()
 
     @property
     def status(self) -> str:
         """`running`, `exited`, `killed` or `lost`."""
-        return "running" if self.running else self.end_status
+        return "running" if self.running else self._end_status
 
     @property
-    def end_status(self) -> str:
-        """The latter three, of one whose end is just being noted."""
+    def _end_status(self) -> str:
         return "lost" if self.exit_code is None else "killed" if self._killed else "exited"
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """Seconds from its start to its end, or to now."""
         return (time.monotonic() if self.ended_at is None else self.ended_at) - self._began
 
     def wait(self, seconds: float) -> None:
-        """Wait for its end, or until the time is up.
+        """Wait at most `seconds` for its end.
 
         Raises:
-            ToolInterruptedError: The scope of the current thread was cancelled. It runs on.
+            ToolInterruptedError: The scope of the current thread was cancelled. The process continues.
         """
         wait_for(self._over.wait, seconds)
 
     def kill(self) -> None:
-        """End it with all that it has started, and what it has left behind if it has ended by itself."""
+        """End it with all processes it has started, also after its own end."""
         if self.status in ("killed", "lost"):
             return
         self._killed = self.running
@@ -93,8 +121,8 @@ class BackgroundProcess:
         self._over.wait()
 
     def why(self) -> tuple[str | None, str | None]:
-        """Return, of one that has ended, why its target is lost or None, and what its exit code means or None."""
-        if self.end_status == "lost":
+        """Return the error of a lost target, and the meaning of an exit code; None each if there is none."""
+        if self._end_status == "lost":
             try:
                 self.process.poll()
             except TerminalError as error:
@@ -107,7 +135,172 @@ class BackgroundProcess:
         return None, self._note
 
     def _explanation(self) -> str | None:
-        if self.exit_code is None or self.end_status == "killed":
+        if self.exit_code is None or self._end_status == "killed":
             return None
         limit = self._env.internal.why_killed() if self.exit_code == KILLED_EXIT_CODE else None
         return limit or meaning_of(self.command, self.exit_code)
+
+
+class _Input:
+    """The standard input of a process that may never read it."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._lock = threading.Lock()
+        self._writer: threading.Thread | None = None
+
+    def write(self, data: str) -> None:
+        """Send text.
+
+        A thread sends it, and waits at most until the end of the process. Until it is done, further calls fail.
+
+        Raises:
+            BrokenPipeError: The process has ended, has closed its input, or does not read.
+            TerminalError: The environment belongs to another process.
+        """
+        failures: list[Exception] = []
+
+        def write() -> None:
+            try:
+                self._process.write(data)
+            except (OSError, TerminalError) as error:
+                failures.append(error)
+
+        with self._lock:
+            if self._writer and self._writer.is_alive():
+                raise BrokenPipeError("it has not read yet what it was sent before, so that this was not sent")
+            self._writer = threading.Thread(target=write, name="hermes-write", daemon=True)
+            self._writer.start()
+            self._writer.join(WRITE_SECONDS)
+            if self._writer.is_alive():
+                raise BrokenPipeError("it has not read all of this yet; the rest is sent when it does")
+        if failures:
+            raise failures[0]
+
+    def join(self) -> None:
+        """Wait for the thread, after the end of the process."""
+        with self._lock:
+            writer = self._writer
+        if writer:
+            writer.join(_CLOSE_TIMEOUT)
+
+
+class ProcessTable:
+    """The background processes of one environment."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._known: dict[str, BackgroundProcess] = {}
+
+    def add(self, process: BackgroundProcess) -> None:
+        """Add a process."""
+        with self._lock:
+            self._known[process.process_id] = process
+            _everywhere[process.process_id] = process
+            self.forget_old()
+
+    def all(self) -> list[BackgroundProcess]:
+        """Return all, in the order of their starts."""
+        self.forget_old()
+        with self._lock:
+            return list(self._known.values())
+
+    def find(self, process_id: str) -> BackgroundProcess | None:
+        """Return the process of an id, or None."""
+        self.forget_old()
+        with self._lock:
+            return self._known.get(process_id)
+
+    def forget_old(self) -> None:
+        """Forget processes that ended 30 minutes ago, or before 64 others."""
+        with self._lock:
+            ended = [(one.ended_at, one.process_id) for one in self._known.values() if one.ended_at is not None]
+            ended.sort(reverse=True)
+            since = time.monotonic() - KEPT_SECONDS
+            for place, (ended_at, process_id) in enumerate(ended):
+                if place >= MOST_ENDED or ended_at < since:
+                    self._forget(process_id)
+
+    def _forget(self, process_id: str) -> None:
+        del self._known[process_id]
+        _everywhere.pop(process_id, None)
+
+    def close(self) -> None:
+        """Forget all processes, which ended with the environment."""
+        with self._lock:
+            known = list(self._known.values())
+            for one in known:
+                self._forget(one.process_id)
+        for one in known:
+            one.input.join()
+
+
+_everywhere: weakref.WeakValueDictionary[str, BackgroundProcess] = weakref.WeakValueDictionary()
+
+
+def background_process(process_id: str) -> Process:
+    """Return the handle of a command that `terminal(background=True)` started, in any environment.
+
+    Its `read` returns the output since the last `read`, at most its last 200 KB. `process` reads independently of it.
+
+    Raises:
+        KeyError: No such process, or it ended 30 minutes ago, before 64 others, or with its environment.
+    """
+    return _everywhere[process_id].process
+
+
+def start(
+    env: BaseEnvironment, command: str, workdir: str | None, pty: bool, notify_on_exit: bool, watch: Sequence[str]
+) -> BackgroundProcess:
+    """Start a command in the background and add it to the environment's table.
+
+    Raises:
+        TerminalError: As `start` of the environment does.
+        ValueError: A pattern of `watch` is not valid.
+    """
+    box = env.attachments.get(NoticeBox)
+    process_id = secrets.token_hex(6)
+    is_known = threading.Event()
+
+    def matched(pattern: str, line: str, count: int) -> None:
+        is_known.wait()  # or a callback would get the id of a process that is not in the table
+        if not box.count_again(process_id, pattern, count):
+            box.put(_watch_notice(env, process_id, command, pattern, line, count))
+
+    def is_full(pattern: str) -> bool:
+        return box.is_full(process_id, pattern)
+
+    output = ProcessOutput(Watch(watch, matched, is_full).feed if watch else None)
+    table = env.attachments.get(ProcessTable)
+    try:
+        process = env.start(command, cwd=workdir, pty=pty, sink=output)
+        started = BackgroundProcess(process_id, command, process, output, env)
+        table.add(started)
+    finally:
+        is_known.set()
+
+    def ended(exit_code: int | None) -> None:
+        started.note_end(exit_code, box if notify_on_exit else None)
+        table.forget_old()
+
+    process.add_done_callback(ended)
+    return started
+
+
+def shown_command(env: BaseEnvironment, command: str) -> str:
+    """Return a command without secrets, cut to 200 characters."""
+    shown = env.model_view().value(command)
+    return shown if len(shown) <= _LONGEST_COMMAND else f"{shown[: _LONGEST_COMMAND - 3]}..."
+
+
+def _watch_notice(env: BaseEnvironment, process_id: str, command: str, pattern: str, line: str, count: int) -> Notice:
+    # The line may be incomplete, with a part of a secret at each end.
+    text = env.model_view().part(line, cut_before=True, cut_behind=True)[:_LONGEST_TEXT]
+    return {
+        "process_id": process_id,
+        "kind": "watch",
+        "command": shown_command(env, command),
+        "pattern": pattern,
+        "text": text,
+        "count": count,
+    }

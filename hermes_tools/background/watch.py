@@ -1,4 +1,4 @@
-"""Finding lines in an output as it comes."""
+"""Search for patterns in the lines of an output as it arrives."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MOST_PATTERNS = 16
 LONGEST_PATTERN = 512
 """Characters of a pattern."""
 LONGEST_LINE = 4096
-"""Bytes of a line that is not complete yet which are looked at again when more of it comes."""
+"""Bytes of an incomplete line that are searched again with its next piece."""
 _MOST_MEMORY = 1 << 20
-"""Bytes that one pattern may take. One that needs more is looked for as plain text."""
+"""Bytes for one compiled pattern. One that needs more is searched for as plain text."""
 
 
 class _Found(Protocol):
@@ -26,19 +26,19 @@ OnMatch = Callable[[str, str, int], object]
 
 
 class Watch:
-    """Looks in each line for texts and regular expressions, in linear time, without terminal controls.
+    """Searches each line for texts and regular expressions, in linear time, without terminal controls.
 
-    A line that is not complete, such as a question, is looked at too, and counts once.
+    An incomplete line, such as a prompt, is searched too, and counts once.
 
     Args:
-        patterns: Each is found where the line holds it as it stands, or matches it as a regular expression (RE2).
-        on_match: Told of each pattern that a piece of output has matched: the pattern, the first line that did, and
-            how many did.
-        is_full: Says of a pattern that it need not be looked for now.
+        patterns: Each matches a line that contains it literally, or matches it as a regular expression (RE2).
+        on_match: Called for each pattern that a piece of output matches, with the pattern, the first matching line
+            and the number of matching lines.
+        is_full: True for a pattern that need not be searched for now.
 
     Raises:
         TypeError: A pattern is no text.
-        ValueError: There are too many, or one is too long, empty, or matches no text.
+        ValueError: There are too many patterns, or one is too long, empty, or matches the empty text.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Watch:
         self._plain = PlainText()
         self._line = b""
         self._told: set[str] = set()
-        """The patterns that the line which is not complete has matched."""
+        """The patterns that the incomplete line has matched."""
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the output."""
+        """Search the next bytes of the output."""
         block = self._line + self._plain.feed(self._text.feed(data)).encode("utf-8", "replace")
         begin = block.rfind(b"\n") + 1
         told: set[str] = set()
@@ -72,7 +72,7 @@ class Watch:
 
 
 def checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return patterns, of which one may stand for itself. Raises as `Watch` does."""
+    """Return the patterns as a tuple; a text is one pattern. Raises as `Watch` does."""
     found = (patterns,) if isinstance(patterns, str) else tuple(patterns)
     if len(found) > MOST_PATTERNS:
         raise ValueError(f"watch has {len(found)} patterns; give at most {MOST_PATTERNS}")
@@ -85,7 +85,7 @@ def checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _matches(search: _Search, block: bytes, place: int) -> tuple[bytes, int, bool]:
-    """Return the first line that matches, how many do, and whether the last of them is not complete."""
+    """Return the first matching line, the number of matching lines, and whether the last of them is incomplete."""
     first, count = b"", 0
     while place < len(block) and (found := search(block, place)):
         begin = max(place, block.rfind(b"\n", 0, found.start()) + 1)
@@ -100,19 +100,19 @@ def _matches(search: _Search, block: bytes, place: int) -> tuple[bytes, int, boo
 
 
 def _compiled(pattern: str) -> _Search:
-    # Imported with the first pattern, as most commands are watched by nobody.
+    # Imported with the first pattern: most commands have none.
     import re2
 
     options = re2.Options()
     options.never_capture = True
-    options.never_nl = True  # of what matches a blank, a line feed is none
+    options.never_nl = True  # no match spans lines
     options.log_errors = False
     options.max_mem = _MOST_MEMORY
     plain = re2.escape(pattern)
     try:
-        re2.compile(pattern, options)  # by itself: what surrounds it must not make sense of it
+        re2.compile(pattern, options)  # by itself: the text around it must not complete it
         compiled = re2.compile(f"(?m:{plain}|(?:{pattern}))", options)
-    except re2.error:  # it is plain text alone
+    except re2.error:  # plain text only
         compiled = re2.compile(plain, options)
     if compiled.search(b""):
         raise ValueError(f"watch: {pattern!r} matches where there is nothing")

@@ -44,39 +44,38 @@ def status(code: int) -> str:
         return str(code)
 
 
-def body_of(answer: httpx.Response, most_bytes: int) -> Iterator[bytes]:
+def body_of(answer: httpx.Response, most_bytes: int, setting: str = "") -> Iterator[bytes]:
     """Return the body of an answer, unpacked, in pieces of at most 64 KB or as they come.
 
     Args:
         answer: Its body has not been read.
         most_bytes: The limit, packed and unpacked.
+        setting: The name of the setting that raises the limit, for the error.
 
     Raises:
         BodyError: It is larger, packed in another way, or damaged.
     """
+    suffix = f" ({setting})" if setting else ""
+    too_large = BodyError(f"the body is larger than {most_bytes:,} bytes{suffix}")
     length = answer.headers.get("Content-Length", "")
     if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > most_bytes:
-        raise _too_large(most_bytes)
-    raw = _bounded(answer.iter_raw(), most_bytes)
+        raise too_large
+    raw = _bounded(answer.iter_raw(), most_bytes, too_large)
     encoding = answer.headers.get("Content-Encoding", "")
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return raw
     if name in ("gzip", "x-gzip", "deflate"):
-        return _bounded(_inflated(raw), most_bytes)
+        return _bounded(_inflated(raw), most_bytes, too_large)
     raise BodyError(f"the body is packed with {encoding!r:.40}, which was not asked for")
 
 
-def _too_large(most_bytes: int) -> BodyError:
-    return BodyError(f"the page is larger than {most_bytes:,} bytes (web.max_bytes)")
-
-
-def _bounded(pieces: Iterable[bytes], most_bytes: int) -> Iterator[bytes]:
+def _bounded(pieces: Iterable[bytes], most_bytes: int, too_large: BodyError) -> Iterator[bytes]:
     size = 0
     for piece in pieces:
         size += len(piece)
         if size > most_bytes:
-            raise _too_large(most_bytes)
+            raise too_large
         yield piece
 
 

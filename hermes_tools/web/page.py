@@ -131,7 +131,7 @@ def _get(client: httpx.Client, place: httpx.URL, body: BinaryIO, most_bytes: int
                 raise PageError(f"it redirects to what is no URL: {error}") from None
         if not answer.is_success:
             raise PageError(f"{place.host} answered {status(answer.status_code)}")
-        for piece in body_of(answer, most_bytes):
+        for piece in body_of(answer, most_bytes, "web.max_bytes"):
             body.write(piece)
         body.flush()
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()

@@ -13,11 +13,10 @@ from targets import backends
 from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
-from hermes_tools import model_tools, script_tools
-from hermes_tools.background import input as process_input
-from hermes_tools.background import table
+from hermes_tools import background_process, model_tools, script_tools
+from hermes_tools.background import process as background
 from hermes_tools.process import process
-from hermes_tools.terminal import background_process, terminal
+from hermes_tools.terminal import terminal
 
 
 def _started(env: BaseEnvironment, command: str, **how: Any) -> str:
@@ -180,7 +179,7 @@ def test_input_is_sent_as_it_is(env: BaseEnvironment) -> None:
 
 
 def test_one_that_does_not_read_is_not_waited_for(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_input, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(background, "WRITE_SECONDS", 0.2)
     started = _started(env, "while [ ! -e go ]; do sleep 0.05; done; wc -c")
     assert "has not read all of this" in process(env, "write", started, data="x" * 1_000_000)["error"]
     assert "was not sent" in process(env, "write", started, data="y")["error"]
@@ -200,7 +199,7 @@ def test_those_of_another_environment_are_unknown(env: BaseEnvironment, tmp_path
 
 
 def test_cleanup_ends_and_forgets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_input, "WRITE_SECONDS", 0.2)
+    monkeypatch.setattr(background, "WRITE_SECONDS", 0.2)
     with create_environment("local", cwd=str(tmp_path)) as env:
         started = _started(env, "sleep 1000")
         handle = background_process(started)
@@ -227,12 +226,12 @@ def test_they_do_not_hold_an_environment_that_nobody_holds(tmp_path: Path) -> No
 def test_ended_ones_are_forgotten_in_time_and_beyond_a_number(
     env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (table.KEPT_SECONDS, table.MOST_ENDED) == (30 * 60, 64)
-    monkeypatch.setattr(table, "MOST_ENDED", 3)
+    assert (background.KEPT_SECONDS, background.MOST_ENDED) == (30 * 60, 64)
+    monkeypatch.setattr(background, "MOST_ENDED", 3)
     running = _started(env, "sleep 1000")
     ended = [_ended(env, "true") for _ in range(5)]
     assert [one["process_id"] for one in process(env, "list")["processes"]] == [running, *ended[-3:]]
-    monkeypatch.setattr(table, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(background, "KEPT_SECONDS", 0.0)
     assert [one["process_id"] for one in process(env, "list")["processes"]] == [running]
     with pytest.raises(KeyError):
         background_process(ended[-1])

@@ -5,26 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from text_lists import texts_by_heading
 
 from environments.approvals import destructive
 
-
-def texts(name: str) -> dict[str, list[str]]:
-    """Return the texts of a list by heading. A line indented by two spaces continues the text before it."""
-    found: dict[str, list[str]] = {}
-    heading = ""
-    for line in Path(__file__).with_name(name).read_text().splitlines()[1:]:
-        if line.startswith("## "):
-            heading = line.removeprefix("## ")
-            found[heading] = []
-        elif line.startswith("  "):
-            found[heading][-1] += "\n" + line.removeprefix("  ")
-        elif line:
-            found[heading].append(line)
-    return found
-
-
-DISGUISES, EVERYDAY = texts("disguises.txt"), texts("everyday.txt")
+DISGUISES, EVERYDAY = (texts_by_heading(Path(__file__).with_name(name)) for name in ("disguises.txt", "everyday.txt"))
 
 
 @pytest.mark.parametrize("heading", DISGUISES)

@@ -97,7 +97,7 @@ def test_an_endless_body_is_an_error(site: Site, read_one: ReadOne, monkeypatch:
         while True:
             request.wfile.write(b"<p>more</p>" * 10_000)
 
-    assert read_one(site.on("/", page))["error"] == "the page is larger than 1,000,000 bytes (web.max_bytes)"
+    assert read_one(site.on("/", page))["error"] == "the body is larger than 1,000,000 bytes (web.max_bytes)"
 
 
 def test_what_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:

@@ -170,7 +170,7 @@ def test_an_odd_answer_is_an_error(searxng: Site, search: Search) -> None:
         ("[]", "something else than search results"),
         ('{"results": 1}', "something else than a list"),
         ("{}", "something else than a list"),
-        ('{"results": "' + "x" * 6_000_000 + '"}', "larger than"),
+        ('{"results": "' + "x" * 6_000_000 + '"}', "larger than 5,000,000 bytes"),
     ):
         searxng.page("/search", answer, "application/json")
         assert why in search("anything")["error"]

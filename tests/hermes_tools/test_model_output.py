@@ -9,7 +9,7 @@ from targets.processes import all_gone, having
 from environments import CancelScope, create_environment
 from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
-from hermes_tools.live_output import watching_output
+from hermes_tools.model_output import watching_output
 from hermes_tools.process import process
 from hermes_tools.terminal import terminal
 
