@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 
 UNKNOWN = "\ufffc"
 """Stands in a word's text for a part made while it runs, such as the value of a variable that was set elsewhere."""
@@ -48,7 +47,7 @@ class Redirect:
         return ">" in self.operator and not duplicates
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Command:
     """A program and its arguments, without the assignments and redirections that were written with them."""
 
@@ -70,26 +69,24 @@ class Command:
     carried: bool = False
     """Whether another command runs it, as sudo does."""
 
-    @cached_property
-    def name(self) -> str:
-        """The program without its directory and version; empty for assignments alone, UNKNOWN in it if not known."""
-        if not self.words:
-            return ""
-        name = posixpath.basename(self.words[0].text.rstrip("/"))
+    name: str = field(init=False)
+    """The program without its directory and version; empty for assignments alone, UNKNOWN in it if not known."""
+    texts: tuple[str, ...] = field(init=False)
+    """The arguments as text."""
+
+    def __post_init__(self) -> None:
+        texts = [word.text for word in self.words]
+        name = posixpath.basename(texts[0].rstrip("/")) if texts else ""
         found = _VERSION.fullmatch(name)
-        return found[1] if found else name
+        self.name = found[1] if found else name
+        self.texts = tuple(texts[1:])
 
     @property
     def args(self) -> tuple[Word, ...]:
         """The words behind the program."""
         return self.words[1:]
 
-    @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """The arguments as text."""
-        return tuple(word.text for word in self.words[1:])
-
-    @cached_property
+    @property
     def line(self) -> str:
         """Program and arguments with a blank between them."""
         return " ".join(word.text for word in self.words)

@@ -1,7 +1,7 @@
 """Reading shell text with tree-sitter: the commands that it would run, as far as its literal text tells.
 
-Every branch is followed. Variables, arrays, functions, aliases, the directory and files that the text itself sets are
-known from then on; everything else is UNKNOWN.
+Every branch is followed. Variables that the text sets by literal text, functions, aliases, the directory, and files
+that it writes are known from then on. Everything else, and a variable that a branch or a loop may change, is UNKNOWN.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise, zip_longest
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
 from environments.approvals.options import Options
@@ -35,7 +34,7 @@ from environments.approvals.words import (
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-MAX_CHARACTERS = 100_000
+MAX_CHARACTERS = 50_000
 """A longer text is not read at all. Commands that carry a file in a here-document are mostly shorter."""
 _MAX_DEPTH = 24
 _MAX_NESTING = 120
@@ -48,7 +47,8 @@ _TOO_LONG = "it is too long, or unfolds to too much, to be judged"
 _MAX_PIPES = 4000
 _SHORT = 2000
 """A text of so many bytes is parsed soon whatever it holds."""
-_MAX_CHOICES = 64
+_MAX_TURNS = 64
+"""A loop over more words is read once, with its variable UNKNOWN."""
 _SAME_SHELL = names("eval . source trap alias builtin command time ! { } then do else elif if while until exec")
 """Programs whose commands run in the same shell, so that variables and the directory stay."""
 _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
@@ -57,7 +57,6 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPANSION = re.compile(
     rb"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL
 )
-_ELEMENT = re.compile(r"\[([^\]]*)\]=(.*)", re.DOTALL)
 _BACKTICKS = re.compile(rb"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _UNENDED = re.compile(r"<<-?\s*(['\"\\]?)\w+\1")
 """A here-document without a body."""
@@ -65,6 +64,7 @@ _LONE_SLASH = re.compile(r"(\s)/(?=\s+\]\])")
 """`[[ -d / ]]`, in which tree-sitter takes the slash for the sign of a division."""
 _BEGINS_EXPANSION = re.compile(rb"[\w{(@*#?!-]|\\\n[\w{(@*#?!-]")
 _ENDS_QUOTE = re.compile(r"""[$`"}\\]""")
+_EVALUATES = re.compile(r"\$\(|`")
 _SUBSTITUTES = re.compile(r"`|[<>]\(|\$[\w{(@*#?!-]")
 _OPERATOR = re.compile(r":?[-=?+]|[#%/^,@:]")
 _KNOWN = {
@@ -88,12 +88,13 @@ _KNOWN = {
     **dict.fromkeys(("UID", "EUID", "RANDOM", "SECONDS", "LINENO", "#"), "1"),
     **dict.fromkeys(("$", "!", "PPID", "BASHPID"), "4321"),
 }
-_T = TypeVar("_T")
-_Items = tuple[tuple[str, Word], ...]
-"""The elements of an array by their indices; a variable that is no array has one of the index 0."""
-_Assigned = tuple[str, str, str, "Word | _Items"]
-"""A name, an index or nothing, `=` or `+=`, and the value."""
-_UNKNOWN_VALUE: tuple[_Items, ...] = ((("0", Word(UNKNOWN)),),)
+_PLAIN = re.compile(rb"[\w./:@%+,-]+")
+"""A word that means itself."""
+_Value = tuple[Word, ...]
+"""The elements of an array, of which a plain variable has one."""
+_UNKNOWN_VALUE: _Value = (Word(UNKNOWN, quoted=False),)
+_Flow = tuple[Command, ...]
+"""The commands whose output is read, or passed on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def read(text: str, start: str = "") -> Reading:
         return Reading(unread=f"it is too long to be judged: {len(text):,} characters of at most {MAX_CHARACTERS:,}")
     reader = _Reader(start)
     try:
-        reader.text(text, _Flow())
+        reader.text(text, ())
         reader.uncalled()
     except TooMuchError as error:
         reader.unread = str(error)
@@ -141,58 +142,6 @@ def _parser() -> Parser:
 
         raise missing_library("judging commands", error.name or "tree_sitter", "approvals") from error
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Flow:
-    """Text on its way from commands to a command."""
-
-    commands: tuple[Command, ...] = ()
-    text: str | None = None
-    """The text itself, where it is known."""
-
-
-_NOTHING = _Flow(text="")
-
-
-@dataclass(slots=True)
-class _State:
-    """All that one command changes for those behind it."""
-
-    variables: dict[str, tuple[_Items, ...]] = field(default_factory=dict)
-    """Alternatives of their values."""
-    references: dict[str, str] = field(default_factory=dict)
-    functions: dict[str, _Function] = field(default_factory=dict)
-    aliases: dict[str, str] = field(default_factory=dict)
-    files: dict[str, Command] = field(default_factory=dict)
-    """The command that has written a file."""
-    directory: str = ""
-    previous: str = ""
-
-    def copy(self) -> _State:
-        return _State(
-            dict(self.variables),
-            dict(self.references),
-            dict(self.functions),
-            dict(self.aliases),
-            dict(self.files),
-            self.directory,
-            self.previous,
-        )
-
-    def merge(self, other: _State) -> None:
-        """Keep the values of both as alternatives; a variable that only one of them sets has the value set."""
-        for name, value in other.variables.items():
-            here = self.variables.get(name, value)
-            if here != value:
-                both = tuple(dict.fromkeys((*here, *value)))
-                self.variables[name] = both if len(both) <= _MAX_CHOICES else _UNKNOWN_VALUE
-            else:
-                self.variables[name] = value
-        for mine, others in ((self.functions, other.functions), (self.aliases, other.aliases)):
-            for name, one in others.items():
-                mine.setdefault(name, one)  # type: ignore[arg-type]
-        self.files.update(other.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,17 +164,19 @@ class _Reader:
         self.findings: list[str] = []
         self.unread = ""
         self._start = start
-        self._state = _State()
+        self._variables: dict[str, _Value] = {}
+        self._shared: set[str] = set()
+        """Variables that have several names, which are always UNKNOWN."""
+        self._functions: dict[str, _Function] = {}
+        self._uncalled: list[_Function] = []
+        self._aliases: dict[str, str] = {}
+        self._files: dict[str, tuple[Command, ...]] = {}
+        """The commands that have written a file."""
+        self._directory = self._previous = ""
         self._left = _MAX_COST
         self._ends = time.thread_time() + _MAX_SECONDS
         self._depth = self._nesting = 0
-        self._choices: dict[str, int] | None = None
-        """The alternatives chosen while the words of one command are expanded."""
-        self._pending: list[dict[str, int]] = []
-        self._deferred: list[tuple[str, _State]] = []
         self._running: list[str] = []
-        self._called: set[int] = set()
-        self._defined: dict[int, _Function] = {}
         self._source = b""
         """The text that is read now."""
 
@@ -233,7 +184,7 @@ class _Reader:
 
     def _spend(self, characters: int) -> None:
         self._left -= characters
-        if self._left < 0 or time.thread_time() > self._ends:
+        if self._left < 0:
             raise TooMuchError(_TOO_LONG)
 
     @contextmanager
@@ -288,14 +239,9 @@ class _Reader:
         return time.thread_time() > self._ends
 
     def uncalled(self) -> None:
-        """Read the texts of traps, and the functions that nothing has called, as something else may."""
-        for script, state in self._deferred:
-            self._state.variables = {**state.variables, **self._state.variables}
-            self._state.functions = {**state.functions, **self._state.functions}
-            self.text(script, _Flow())
-        for key, function in list(self._defined.items()):
-            if key not in self._called:
-                self._call(function, None, _Flow())
+        """Read the functions that nothing has called, as something else may."""
+        while self._uncalled:
+            self._call(self._uncalled[0], _UNKNOWN_VALUE, ())
 
     # Statements.
 
@@ -317,12 +263,12 @@ class _Reader:
             self._nesting -= 1
 
     def _ignore(self, node: Node, given: _Flow) -> _Flow:
-        return _NOTHING
+        return ()
 
     def _compound(self, node: Node, given: _Flow) -> _Flow:
         if node.children and node.children[0].type == "((":
             self._arithmetic(node)
-            return _NOTHING
+            return ()
         return self._sequence(node.children, given)
 
     def _subshell(self, node: Node, given: _Flow) -> _Flow:
@@ -331,13 +277,27 @@ class _Reader:
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
-        """Leave the state as it was before the block."""
-        before = self._state
-        self._state = before.copy()
+        """Leave variables and the directory as they were before the block."""
+        before = self._variables, self._directory, self._previous
+        self._variables = dict(self._variables)
         try:
             yield
         finally:
-            self._state = before
+            self._variables, self._directory, self._previous = before
+
+    def _branches(self, branches: Iterable[Callable[[], _Flow]]) -> _Flow:
+        """Read what may run or not. A variable that has several values behind it is UNKNOWN."""
+        before = self._variables
+        after = dict(before)
+        printing = []
+        for branch in branches:
+            self._variables = dict(before)
+            printing.append(branch())
+            for name, value in self._variables.items():
+                if after.setdefault(name, value) != value:
+                    after[name] = _UNKNOWN_VALUE
+        self._variables = after
+        return _either(printing)
 
     def _list(self, node: Node, given: _Flow) -> _Flow:
         operands: list[Node] = []
@@ -345,72 +305,34 @@ class _Reader:
             left, *_, right = (child for child in node.children if child.is_named and child.type != "comment")
             operands.append(right)
             node = left
-        printing = [self._visit(node, given)]
-        before = self._state.copy()
-        for operand in reversed(operands):
-            printing.append(self._visit(operand, given))
-        self._merge_before(before)
-        return _either(printing)
-
-    def _merge_before(self, before: _State) -> None:
-        """Count what has happened since as something that may have happened."""
-        after = self._state
-        if after.variables != before.variables:
-            for name, value in before.variables.items():
-                if after.variables.get(name) != value:
-                    both = tuple(dict.fromkeys((*value, *after.variables.get(name, ()))))
-                    after.variables[name] = both if len(both) <= _MAX_CHOICES else _UNKNOWN_VALUE
+        first = self._visit(node, given)
+        others = self._branches([lambda: _either([self._visit(operand, given) for operand in reversed(operands)])])
+        return _either([first, others])
 
     def _pipeline(self, node: Node, given: _Flow) -> _Flow:
-        return self._pipe([child for child in node.children if child.is_named], given)
-
-    def _pipe(self, nodes: Sequence[Node], given: _Flow) -> _Flow:
-        for node in nodes:
-            with self._apart():
-                given = self._visit(node, given)
-            for name, command in self._written(given):
-                self._state.files[name] = command
+        for child in node.children:
+            if child.is_named:
+                with self._apart():
+                    given = self._visit(child, given)
         return given
 
-    def _written(self, flow: _Flow) -> Iterator[tuple[str, Command]]:
-        for command in flow.commands:
-            yield from ((path, command) for path in _files_written(command))
-
     def _if(self, node: Node, given: _Flow) -> _Flow:
-        printing = []
-        branches: list[_State] = []
-        before = self._state.copy()
+        branches: list[list[Node]] = [[]]
         for child in node.children:
             if child.type in ("elif_clause", "else_clause"):
-                branches.append(self._state)
-                self._state = before.copy()
-                printing.append(self._visit(child, given))
-            elif child.type == "then":
-                before = self._state.copy()
-            elif child.is_named:
-                printing.append(self._visit(child, given))
-        if not any(child.type == "else_clause" for child in node.children):
-            branches.append(before)
-        for branch in branches:
-            self._state.merge(branch)
-        return _either(printing)
+                branches.append([])
+            branches[-1].append(child)
+        return self._branches([partial(self._sequence, nodes, given) for nodes in branches])
 
     def _case(self, node: Node, given: _Flow) -> _Flow:
-        printing = []
-        before, after = self._state.copy(), self._state
-        for child in node.children:
-            if child.type == "case_item":
-                self._state = before.copy()
-                patterns = child.children_by_field_name("value")
-                for pattern in patterns:
-                    self._words([pattern])
-                inside = [one for one in child.children if one.is_named and one not in patterns]
-                printing.append(self._sequence(inside, given))
-                after.merge(self._state)
-            elif child.is_named:
-                self._words([child])
-        self._state = after
-        return _either(printing)
+        self._words([child for child in node.children if child.is_named and child.type != "case_item"])
+        items = [child for child in node.children if child.type == "case_item"]
+        return self._branches([partial(self._case_item, item, given) for item in items])
+
+    def _case_item(self, node: Node, given: _Flow) -> _Flow:
+        patterns = node.children_by_field_name("value")
+        self._words(patterns)
+        return self._sequence([child for child in node.children if child not in patterns], given)
 
     def _while(self, node: Node, given: _Flow) -> _Flow:
         return self._repeat(lambda: self._sequence(node.children, given))
@@ -418,175 +340,140 @@ class _Reader:
     def _c_style_for(self, node: Node, given: _Flow) -> _Flow:
         body = node.child_by_field_name("body")
         self._arithmetic(node, but=body)
-        for child in node.children:
-            if child.type == "variable_assignment":
-                name = child.child_by_field_name("name")
-                self._state.variables[_text(name) if name else ""] = _scalar("1")
-        return self._repeat(lambda: self._visit(body, given) if body else _NOTHING)
+        return self._repeat(lambda: self._visit(body, given) if body else ())
 
     def _for(self, node: Node, given: _Flow) -> _Flow:
         variable, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
-        values = node.children_by_field_name("value")
         if any(child.type == "in" for child in node.children):
-            words = self._words(values)
+            words = self._words(node.children_by_field_name("value"))
         else:
-            words = split_into_words(self._value("@", "@", quoted=True)) or [Word(UNKNOWN)]
-        name = _text(variable) if variable else ""
-        values_of_it: tuple[_Items, ...] = tuple(dict.fromkeys((("0", replace(word, quoted=True)),) for word in words))
-        before = self._state.copy()
-        if len(values_of_it) > _MAX_CHOICES:
-            values_of_it = _UNKNOWN_VALUE
-        if not values_of_it:
-            return _NOTHING
+            words = list(self._variables.get("@", _UNKNOWN_VALUE))
+        certain = all(word.literal and not word.glob for word in words)
+        if len(words) > _MAX_TURNS:
+            words, certain = [Word(UNKNOWN)], False
 
-        def once() -> _Flow:
-            self._state.variables[name] = values_of_it
-            return self._visit(body, given) if body else _NOTHING
+        def turns() -> _Flow:
+            printing: list[_Flow] = []
+            for word in words:
+                self._variables[_text(variable) if variable else ""] = (replace(word, quoted=True),)
+                printing.append(self._visit(body, given) if body else ())
+            return _joined(printing)
 
-        printing = self._repeat(once)
-        self._merge_before(before)
-        return printing if len(values_of_it) == 1 else _either([printing, printing])
+        return turns() if certain else self._repeat(turns)
 
     def _repeat(self, once: Callable[[], _Flow]) -> _Flow:
-        """Read a loop until its variables change no more; what goes on changing is UNKNOWN."""
-        printing = [once()]
-        for last in (False, True):
-            before = self._state.copy()
-            printing.append(once())
-            self._merge_before(before)
-            changed = [name for name, value in self._state.variables.items() if before.variables.get(name) != value]
-            if not changed:
-                break
-            if last:
-                for name in changed:
-                    self._state.variables[name] = _UNKNOWN_VALUE
-                once()
-        return _either(printing)
+        """Read a loop, and once more with all that it sets UNKNOWN."""
+        before, self._variables = self._variables, dict(self._variables)
+        printing = once()
+        changed = [name for name, value in self._variables.items() if before.get(name) is not value]
+        if changed:
+            self._variables.update(dict.fromkeys(changed, _UNKNOWN_VALUE))
+            printing = once()
+            self._variables.update(dict.fromkeys(before.keys() & changed, _UNKNOWN_VALUE))
+        return _either([printing, printing])
 
     def _function(self, node: Node, given: _Flow) -> _Flow:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name and body:
             text = self._one([name]).text
-            function = _Function(text, body, self._source)
-            self._state.functions[text] = self._defined[body.id] = function
+            self._functions[text] = function = _Function(text, body, self._source)
+            self._uncalled.append(function)
             if _starts_itself(text, body):
                 self.findings.append("it is a fork bomb: a function that starts itself over and over")
         if redirects := self._redirects(node.children_by_field_name("redirect")).redirects:
             self.commands.append(self._command((), (), redirects))
-        return _NOTHING
+        return ()
 
-    def _call(self, function: _Function, args: tuple[Word, ...] | None, given: _Flow) -> _Flow:
-        self._called.add(function.body.id)
+    def _call(self, function: _Function, args: _Value, given: _Flow) -> _Flow:
+        if function in self._uncalled:
+            self._uncalled.remove(function)
         running = f"function {function.body.id}"  # a function may define another of its own name
         if running in self._running:
-            return _Flow()
-        outer = self._state.variables.get("@")
-        self._set_arguments(args)
+            return ()
+        outer = self._variables.get("@", ())
+        self._variables["@"] = args
         self._running.append(running)
         try:
             with self._deeper(), self._within(function.source):
                 return self._visit(function.body, given)
         finally:
             self._running.pop()
-            self._state.variables.pop("@", None)
-            if outer is not None:
-                self._state.variables["@"] = outer
-
-    def _set_arguments(self, args: tuple[Word, ...] | None) -> None:
-        self._state.variables["@"] = _UNKNOWN_VALUE if args is None else (_items(args, 1),)
+            self._variables["@"] = outer
 
     # Redirections.
 
     def _redirected(self, node: Node, given: _Flow) -> _Flow:
         body = node.child_by_field_name("body")
-        others = [child for child in node.children if child != body]
-        found = self._redirects(others)
-        redirects, behind = found.redirects, found.behind
-        given = found.given or given
+        line = self._redirects([child for child in node.children if child != body])
+        given = line.given or given
         if body is None:
-            command = self._command(found.words, (), redirects, given)
-            return self._then(behind, self.note(command, given), given)
-        if body.type in _SIMPLE:
-            result = self._simple(body, given, found)
+            result = self.note(self._command(line.words, (), line.redirects, given), given)
+        elif body.type in _SIMPLE:
+            result = self._simple(body, given, line)
         else:
             result = self._visit(body, given)
-            if found.words:
+            if line.words:
                 self.unread = f"{UNSEEN}: words stand behind the redirection of a compound command"
-            if redirects:
-                made = replace(self._command((), (), redirects, _Flow(result.commands)), prints=result.text)
+            if line.redirects:
+                made = self._command((), (), line.redirects, result)
+                made.prints = made.given
                 self.commands.append(made)
                 self._note_files(made)
-                if any(redirect.writes for redirect in redirects):
-                    result = _Flow((made,), "")
-        return self._then(behind, result, given)
-
-    def _then(self, behind: Sequence[Node], result: _Flow, given: _Flow) -> _Flow:
-        """Go on with what tree-sitter puts into a here-document: `cat <<EOF | sh`, `cat <<EOF && ls`."""
-        for node in behind:
-            if node.type == "pipeline":
-                result = self._pipe([child for child in node.children if child.is_named], result)
+                if any(redirect.writes for redirect in line.redirects):
+                    made.prints = None if made.prints is None else ""
+                    result = (made,)
+        for behind in line.behind:  # `cat <<EOF | sh`, `cat <<EOF && ls`
+            if behind.type == "pipeline":
+                result = self._pipeline(behind, result)
             else:
-                before = self._state.copy()
-                result = _either([result, self._visit(node, given)])
-                self._merge_before(before)
+                result = _either([result, self._branches([partial(self._visit, behind, given)])])
         return result
 
-    def _redirects(self, nodes: Sequence[Node]) -> _Redirects:
-        """Expand redirections."""
-        whole = _Redirects()
-        documents: list[str] = []
+    def _redirects(self, nodes: Sequence[Node]) -> _Line:
+        """Expand redirections, and what tree-sitter puts into them."""
+        line = _Line()
         for before, node in zip((None, *nodes), nodes, strict=False):
-            one = _Redirects()
             if node.type == "file_redirect":
-                one = self._redirect(node, here_string=_is_here_string(node, before))
+                self._redirect(node, line, here_string=_is_here_string(node, before))
             elif node.type == "herestring_redirect":
                 named = [child for child in node.children if child.is_named]
-                one = _Redirects(text="".join(word.text for word in self._words(named, splits=False)) + "\n")
+                line.documents.append("".join(word.text for word in self._words(named, splits=False)) + "\n")
             elif node.type == "heredoc_redirect":
-                one = self._document(node)
-            if one.text is not None:
-                documents.append(one.text)
-            whole = _Redirects(
-                whole.redirects + one.redirects,
-                one.given or whole.given,
-                whole.behind + one.behind,
-                whole.words + one.words,
-            )
-        return replace(whole, given=_Flow(text="".join(documents))) if documents else whole
+                self._document(node, line)
+        if line.documents:
+            line.given = (Command(prints="".join(line.documents)),)
+        return line
 
-    def _redirect(self, node: Node, *, here_string: bool) -> _Redirects:
+    def _redirect(self, node: Node, line: _Line, *, here_string: bool) -> None:
         """Expand `> file` or `3< file`; tree-sitter has `<<<` so as well behind another redirection."""
         descriptor = node.child_by_field_name("descriptor")
         number = _text(descriptor) if descriptor else ""
         first, *others = list(_touching(self._source, node.children_by_field_name("destination"))) or [[]]
         target, *more = self._words(first, splits=False) or [Word("-")]
-        behind = tuple(word for group in others for word in self._words(group))
+        for group in others:
+            line.words += self._words(group)
         operator = next((_text(child) for child in node.children if not child.is_named), "")
         if any(child.is_error and _text(child) == ">" for child in node.children):
             operator = "<>"
-        given: _Flow | None = None
+        given: _Flow = ()
         if here_string:
-            given = _Flow(text=target.text + "\n")
+            given = (Command(prints=target.text + "\n"),)
         elif operator == "<":
-            given = self._from_file(target)
+            given = target.fed_by or self._writers(target.text)
         elif operator == "<&":
-            given = self._from_file(Word(f"&{target.text}"))
+            given = self._writers(f"&{target.text}")
         if given and operator != "<&" and number not in ("", "0"):
-            self._state.files[f"&{number}"] = Command(fed_by=given.commands, prints=given.text)
-            given = None
-        if here_string:
-            return _Redirects(text=given.text if given else None, words=behind)
-        named = number + operator if number not in ("", "0", "1", "2") else operator
-        return _Redirects(tuple(Redirect(named, one) for one in (target, *more)), given, words=behind)
+            self._files[f"&{number}"] = given
+        elif here_string:
+            line.documents.append(target.text + "\n")
+        else:
+            line.given = given or line.given
+        if not here_string:
+            named = number + operator if number not in ("", "0", "1", "2") else operator
+            line.redirects += [Redirect(named, one) for one in (target, *more)]
 
-    def _from_file(self, target: Word) -> _Flow:
-        writers = target.fed_by or self._writer_of(target.text)
-        if not writers:
-            return _Flow()
-        return _Flow(writers, _printed_by(writers))
-
-    def _document(self, node: Node) -> _Redirects:
-        """Return the text of a here-document, and the rest of the line where it is opened."""
+    def _document(self, node: Node, line: _Line) -> None:
+        """Note the text of a here-document, and the rest of the line where it is opened."""
         start = next((_text(child) for child in node.children if child.type == "heredoc_start"), "")
         body = next((child for child in node.children if child.type == "heredoc_body"), None)
         text = ""
@@ -597,10 +484,12 @@ class _Reader:
                 text = re.sub(r"^\t+", "", text, flags=re.MULTILINE)
         self._check_end(node, re.sub(r"['\"\\]", "", start))
         inner = self._redirects([child for child in node.children if child.type.endswith("_redirect")])
-        behind = [child for child in node.children if child.type == "pipeline"]
-        behind += node.children_by_field_name("right")
-        words = self._words(node.children_by_field_name("argument"))
-        return replace(inner, text=text, behind=(*behind, *inner.behind), words=(*words, *inner.words))
+        line.documents.append(text)
+        line.redirects += inner.redirects
+        line.words += [*self._words(node.children_by_field_name("argument")), *inner.words]
+        line.behind += [child for child in node.children if child.type == "pipeline"]
+        line.behind += [*node.children_by_field_name("right"), *inner.behind]
+        line.given = inner.given or line.given
 
     def _check_end(self, node: Node, name: str) -> None:
         """Ask about a here-document whose end tree-sitter has passed over, as behind `$`, or found too soon."""
@@ -615,175 +504,95 @@ class _Reader:
 
     # Simple commands.
 
-    def _variants(self, evaluate: Callable[[], _T]) -> list[_T]:
-        """Evaluate words once for each choice among the alternatives of the variables in them."""
-        outer = self._choices, self._pending
-        self._pending = [dict(self._choices or {})]
-        found: list[_T] = []
-        try:
-            while self._pending:
-                if len(found) + len(self._pending) > _MAX_CHOICES:
-                    self._pending, self._choices = [], None  # all of them are UNKNOWN
-                else:
-                    self._choices = self._pending.pop()
-                found.append(evaluate())
-        finally:
-            self._choices, self._pending = outer
-        return found
-
-    def _simple(self, node: Node, given: _Flow, behind: _Redirects | None = None) -> _Flow:
+    def _simple(self, node: Node, given: _Flow, line: _Line | None = None) -> _Flow:
         """Run a simple command, to which redirections and words behind it belong.
 
         tree-sitter takes two lines for one command where the second begins with a backslash.
         """
+        line = line or _Line()
         children = [node] if node.type == "variable_assignment" else node.children
         if node.type == "test_command":
             children = list(_test_words(node))
-        else:
+        elif node.start_point.row != node.end_point.row:
             cuts = [at for at in range(1, len(children)) if self._begins_line(*children[at - 1 : at + 1])]
-            if cuts:
-                ranges = pairwise([0, *cuts, len(children)])
-                return _joined([self._expanded(children[start:end], given, behind) for start, end in ranges])
-        return self._expanded(children, given, behind)
+            ranges = pairwise([0, *cuts, len(children)])
+            return _joined([self._one_line(children[start:end], given, line) for start, end in ranges])
+        return self._one_line(children, given, line)
 
     def _begins_line(self, before: Node, node: Node) -> bool:
         """Whether an unquoted end of a line stands between two words, or in the beginning of the second."""
         between = self._source[before.end_byte : node.start_byte + (node.type in ("word", "concatenation"))]
         return b"\n" in between.replace(b"\\\n", b"")
 
-    def _expanded(self, children: Sequence[Node], given: _Flow, behind: _Redirects | None) -> _Flow:
-        """Run a simple command once for each choice among the alternatives of the variables in it."""
-        variants = self._variants(lambda: self._prepared(children, behind))
-        if len(variants) == 1:
-            return self._run(variants[0], given)
-        before = self._state
-        after: _State | None = None
-        flows = []
-        for variant in variants:
-            self._state = before.copy()
-            flows.append(self._run(variant, given))
-            if after is None:
-                after = self._state
-            else:
-                after.merge(self._state)
-        self._state = after or before
-        return _either(flows)
-
-    def _prepared(self, children: Sequence[Node], behind: _Redirects | None) -> _Prepared:
-        """Expand the words of a simple command."""
-        prepared = _Prepared()
-        redirects = []
+    def _one_line(self, children: Sequence[Node], given: _Flow, line: _Line) -> _Flow:
+        """Expand the words of a simple command, and run it."""
+        words: list[Word] = []
+        assignments: list[_Assignment] = []
+        declared: list[_Assignment] = []
+        redirects: list[Node] = []
         for group in _touching(self._source, children):
             first = group[0]
             if first.type.endswith("_redirect"):
                 redirects += group
             elif first.type == "variable_assignment":
                 assigned = self._assignment(first)
-                if not prepared.words:
-                    prepared.assignments.append(assigned)
-                    continue
-                name, index, sign, value = assigned
-                text = value.text if isinstance(value, Word) else UNKNOWN
-                prepared.words.append(Word(f"{name}[{index}]{sign}{text}" if index else name + sign + text))
-                prepared.declared.append(assigned)
-            elif first.type not in ("comment", "ERROR") or len(group) > 1:
-                pieces = [piece for one in group for piece in self._pieces(one)]
-                if pieces and not pieces[0].quoted and pieces[0].text.startswith("\n"):
-                    pieces[0] = replace(pieces[0], text=pieces[0].text.lstrip())
-                prepared.words += self._as_words(pieces)
-        own = self._redirects(redirects)
-        prepared.redirects, prepared.given = own.redirects, own.given
-        prepared.words += own.words
-        if behind is not None:
-            prepared.redirects += behind.redirects
-            prepared.words += behind.words
-        return prepared
-
-    def _assignment(self, node: Node) -> _Assigned:
-        left, right = node.child_by_field_name("name"), node.child_by_field_name("value")
-        name, index = _text(left) if left else "", ""
-        if left and left.type == "subscript":
-            base, inside = left.child_by_field_name("name"), left.child_by_field_name("index")
-            name = _text(base) if base else ""
-            index = self._one([inside]).text if inside else UNKNOWN
-        sign = "+=" if any(child.type == "+=" for child in node.children) else "="
-        if right is None:
-            return name, index, sign, Word("")
-        if right.type != "array":
-            return name, index, sign, self._one([right])
-        items: list[tuple[str, Word]] = []
-        place = 0
-        for group in _touching(self._source, right.children[1:-1]):
-            for element in self._as_words([piece for one in group for piece in self._pieces(one)]):
-                found = _ELEMENT.match(element.text) if _text(group[0]).startswith("[") else None
-                if found:
-                    place = int(found[1]) if re.fullmatch(r"[0-9]{1,6}", found[1]) else place
-                    items.append((found[1], replace(element, text=found[2])))
+                if words:
+                    words.append(Word(assigned.text))
+                    declared.append(assigned)
                 else:
-                    items.append((str(place), element))
-                place += 1
-        return name, index, sign, tuple(items)
+                    assignments.append(assigned)
+            elif first.type not in ("comment", "ERROR") or len(group) > 1:
+                words += self._words_of(group)
+        if redirects:
+            own = self._redirects(redirects)
+            words += own.words
+            line = replace(line, redirects=own.redirects + line.redirects)
+            given = own.given or given
+        return self._run([*words, *line.words], assignments, declared, line.redirects, given)
 
-    def _assign(self, assigned: _Assigned) -> None:
-        name, index, sign, value = assigned
-        name = self._state.references.get(name, name)
-        alternatives = self._state.variables.get(name, ((),))
-        before = alternatives[0] if len(alternatives) == 1 else _UNKNOWN_VALUE[0]
-        items: _Items
-        if isinstance(value, Word):
-            if sign == "+=":
-                old = dict(before).get(index or "0", Word(""))
-                value = replace(value, text=old.text + value.text, glob=old.glob or value.glob)
-            items = ((index or "0", value),)
-            if index or sign == "+=":
-                items = tuple({**dict(before), **dict(items)}.items())
-        elif sign == "+=":
-            items = (*before, *((str(int(key) + len(before)) if key.isdigit() else key, word) for key, word in value))
-        else:
-            items = value
-        if sum(len(word.text) for _, word in items) > MAX_VALUE:
-            items = _UNKNOWN_VALUE[0]
-        self._state.variables[name] = (items,)
-
-    def _run(self, prepared: _Prepared, given: _Flow) -> _Flow:
+    def _run(
+        self,
+        words: Sequence[Word],
+        assignments: Sequence[_Assignment],
+        declared: Sequence[_Assignment],
+        redirects: Sequence[Redirect],
+        given: _Flow,
+    ) -> _Flow:
         """Run a simple command whose words are expanded."""
-        given = prepared.given or given
-        words = tuple(prepared.words)
-        before = dict(self._state.variables) if words and prepared.assignments else None
-        for assigned in prepared.assignments:
+        before = dict(self._variables) if words and assignments else None
+        for assigned in assignments:
             self._assign(assigned)
-        values = tuple(
-            (name, value if isinstance(value, Word) else Word(" ".join(word.text for _, word in value)))
-            for name, _, _, value in prepared.assignments
-        )
-        if self._state.files:
-            words = tuple(replace(word, fed_by=word.fed_by or self._writer_of(word.text)) for word in words)
+        if self._files:
+            words = [word if word.fed_by else replace(word, fed_by=self._writers(word.text)) for word in words]
+        if not (words or assignments or redirects):
+            return ()
         read = tuple(one for word in words[1:] if word.text.startswith("/dev/fd/") for one in word.fed_by)
-        if not (words or values or prepared.redirects):
-            return _NOTHING
-        command = self._command(words, values, prepared.redirects, _Flow((*read, *given.commands), given.text))
-        for assigned in prepared.declared:
-            self._assign(assigned)
-        flow = self._dispatch(command, given)
+        values = [(one.name, _one_word(one.value)) for one in assignments]
+        command = self._command(words, values, redirects, (*read, *given) if read else given)
+        if read:
+            command.given = _printed_by(given) if given else None
+        flow = self._dispatch(command, given, declared)
         if before is not None:
-            self._state.variables = before
+            self._variables = before
         return flow
 
     def _command(
         self,
-        words: tuple[Word, ...],
-        values: tuple[tuple[str, Word], ...] = (),
-        redirects: tuple[Redirect, ...] = (),
-        given: _Flow | None = None,
+        words: Sequence[Word],
+        values: Sequence[tuple[str, Word]] = (),
+        redirects: Sequence[Redirect] = (),
+        given: _Flow = (),
     ) -> Command:
-        given = given or _Flow()
-        return Command(words, values, redirects, given.commands, given.text, self._state.directory, self._start)
+        text = _printed_by(given) if given else None
+        return Command(tuple(words), tuple(values), tuple(redirects), given, text, self._directory, self._start)
 
-    def _dispatch(self, command: Command, given: _Flow) -> _Flow:
-        """Expand an alias, call a function, or note a command."""
-        name = command.words[0].text if command.words else ""
-        alias, function = self._state.aliases.get(name), self._state.functions.get(name)
+    def _dispatch(self, command: Command, given: _Flow, declared: Sequence[_Assignment] = ()) -> _Flow:
+        """Note a command, and expand an alias or call a function of its name."""
         flow = self.note(command, given)
+        for assigned in declared:
+            self._assign(assigned)
+        name = command.words[0].text if command.words else ""
+        alias, function = self._aliases.get(name), self._functions.get(name)
         if alias is not None and f"alias {name}" not in self._running:
             self._running.append(f"alias {name}")
             try:
@@ -794,44 +603,43 @@ class _Reader:
         return self._call(function, command.args, given) if function is not None else flow
 
     def note(self, command: Command, given: _Flow) -> _Flow:
-        """Note a command with all that it runs in its turn, and return what it prints."""
+        """Note a command with all that it runs in its turn, and return what prints."""
         self._spend(_COST + sum(len(word.text) for word in command.words) + len(command.fed_by))
-        text = printed(command)
-        command = replace(command, prints=text, lists=listed(command))
+        if time.thread_time() > self._ends:
+            raise TooMuchError(_TOO_LONG)
+        command.prints = printed(command)
+        command.lists = listed(command)
         self.commands.append(command)
         self._follow(command)
         found = runs(command)
         self.findings += found.reasons
-        inner = self._carry(command, found, given) if found.commands or found.texts else []
-        if text is None and len(inner) == 1:  # sudo echo prints what echo prints
-            text = inner[0].text
-        command = replace(command, prints=text)
-        self._note_files(command)
+        if found.commands or found.texts:
+            inner = self._carry(command, found, given)
+            if command.prints is None and len(inner) == 1:  # sudo echo prints what echo prints
+                command.prints = _printed_by(inner[0])
+        if command.redirects or command.name in _WRITING:
+            self._note_files(command)
         apart = any(one.writes and one.operator in (">", ">>", ">|", "&>", "&>>") for one in command.redirects)
-        return _Flow((command,), "" if apart else text)
+        return (replace(command, prints=""),) if apart else (command,)
 
     def _carry(self, command: Command, found: Runs, given: _Flow) -> list[_Flow]:
         """Note the commands that a command runs, and read the texts."""
         inner: list[_Flow] = []
         same = command.name in _SAME_SHELL
-        state = self._state
         with self._deeper():
             for one in found.commands:
-                self._state = state if same else state.copy()
-                inner.append(self._dispatch(one, given) if same else self.note(one, given))
-            for script in found.texts:
-                self._state = state if same else state.copy()
-                self._state.directory = command.directory if not same else state.directory
-                if found.arguments is not None:
-                    self._set_arguments(found.arguments[1:])
-                    self._state.variables["0"] = (_items(found.arguments[:1], 0),)
-                elif not same:
-                    self._set_arguments(None)
-                if command.name == "trap":
-                    self._deferred.append((script, state.copy()))
+                if same:
+                    inner.append(self._dispatch(one, given))
                 else:
-                    inner.append(self.text(script, _Flow() if script == command.given else given))
-        self._state = state
+                    with self._apart():
+                        inner.append(self.note(one, given))
+            for script in found.texts:
+                with nullcontext() if same else self._apart():
+                    if found.arguments is not None:
+                        self._variables["0"], self._variables["@"] = found.arguments[:1], found.arguments[1:]
+                    elif not same:
+                        self._variables["@"] = _UNKNOWN_VALUE
+                    inner.append(self.text(script, () if script == command.given else given))
         return inner
 
     # What a command changes for those behind it.
@@ -839,95 +647,89 @@ class _Reader:
     def _follow(self, command: Command) -> None:
         name, texts = command.name, command.texts
         if name in _DECLARING:
-            self._declare(name, texts)
+            self._declare(command)
         elif name == "alias":
-            self._state.aliases.update((text.split("=", 1)[0], text.split("=", 1)[1]) for text in texts if "=" in text)
+            self._aliases.update((text.split("=", 1)[0], text.split("=", 1)[1]) for text in texts if "=" in text)
         elif name == "hash" and "-p" in texts[:-2]:
-            self._state.aliases[texts[-1]] = texts[texts.index("-p") + 1]
-        elif name in ("read", "mapfile", "readarray", "getopts", "unset"):
-            self._read_variables(command)
-        elif name == "printf" and texts[:1] == ("-v",) and len(texts) > 1:
-            variable, _, index = texts[1].partition("[")
-            text = printed(command)
-            self._assign((variable, index.rstrip("]"), "=", Word(UNKNOWN if text is None else text)))
-        elif name == "set":
-            if "--" in texts:
-                self._set_arguments(command.args[texts.index("--") + 1 :])
-            elif texts and not texts[0].startswith(("-", "+")):
-                self._set_arguments(command.args)
+            self._aliases[texts[-1]] = texts[texts.index("-p") + 1]
+        elif name in ("read", "mapfile", "readarray", "getopts", "unset", "let", "printf"):
+            evaluated_later = name == "read" and _EVALUATES.search(command.given or "")
+            value = (Word(command.given or ""),) if evaluated_later else _UNKNOWN_VALUE
+            for text in (*texts, "REPLY", "MAPFILE") if name != "printf" or "-v" in texts[:1] else ():
+                if found := _NAME.match(text):
+                    self._variables[found[0]] = value
+        elif name == "set" and (("--" in texts) or (texts and not texts[0].startswith(("-", "+")))):
+            self._variables["@"] = command.args[texts.index("--") + 1 if "--" in texts else 0 :]
         elif name == "shift":
-            known = self._state.variables.get("@", ((),))
-            number = int(texts[0]) if texts and re.fullmatch(r"[0-9]{1,3}", texts[0]) else 1
-            certain = len(known) == 1 and known != _UNKNOWN_VALUE and known[0][:1] != (("1", Word(UNKNOWN)),)
-            self._set_arguments(tuple(word for _, word in known[0])[number:] if certain else None)
+            self._variables["@"] = _UNKNOWN_VALUE
         elif name in ("cd", "pushd", "chdir"):
             place = next((text for text in texts if text == "-" or not text.startswith("-")), "~")
-            there = self._state.previous if place == "-" else joined(self._state.directory, place)
-            self._state.previous, self._state.directory = self._state.directory, there
+            there = self._previous if place == "-" else joined(self._directory, place)
+            self._previous, self._directory = self._directory, there
 
-    def _declare(self, name: str, texts: Sequence[str]) -> None:
-        for text in texts:
-            found = _ASSIGNMENT.fullmatch(text)
-            if found is None:
-                continue
-            if name != "export" and "-n" in texts:
-                self._state.references[found[1]] = found[4]
-            elif UNKNOWN not in text or found[1] not in self._state.variables:  # arrays are known already
-                self._assign((found[1], found[2] or "", found[3] + "=", Word(found[4])))
-
-    def _read_variables(self, command: Command) -> None:
-        """Follow `read`, `mapfile`, `getopts` and `unset`."""
-        name, texts, given, variables = command.name, command.texts, command.given, self._state.variables
-        names = [text for text in texts if _NAME.fullmatch(text)] or ["REPLY", "MAPFILE"]
-        known: list[str] | None = None
-        if name == "unset":
-            known = [""] * len(names)
-        elif name == "read" and given is not None and "IFS" not in variables:
-            first = given.strip("\n").split("\n")[0]
-            if all(text in ("-r", "-a") or not text.startswith("-") for text in texts):
-                known = first.split() if "-a" in texts else first.split(maxsplit=len(names) - 1)
-        if known is not None and "-a" in texts:
-            variables[names[0]] = (_items([Word(text) for text in known], 0),)
-            return
-        for at, one in enumerate(names):
-            variables[one] = _UNKNOWN_VALUE if known is None else _scalar(known[at] if at < len(known) else "")
+    def _declare(self, command: Command) -> None:
+        """Follow what is declared by quoted or expanded words; plain assignments are known already."""
+        for text in command.texts:
+            if found := _ASSIGNMENT.fullmatch(text):
+                if "-n" in command.texts and command.name != "export":  # another name of the variable
+                    self._shared |= {found[1], found[4]}
+                self._assign(_Assignment(found[1], (Word(found[4]),), bool(found[2]), bool(found[3])))
 
     def _note_files(self, command: Command) -> None:
+        appends = any(one.operator.endswith(">>") for one in command.redirects)
         for path in _files_written(command):
-            before = self._state.files.get(path)
-            made = command
-            appends = any(one.operator.endswith(">>") for one in command.redirects)
-            if appends and before and before.prints is not None and command.prints is not None:
-                made = replace(command, prints=before.prints + command.prints)
-            self._state.files[path] = made
+            self._files[path] = (*self._writers(path), command) if appends else (command,)
 
-    def _writer_of(self, path: str) -> tuple[Command, ...]:
-        found = self._state.files.get(path.removeprefix("./"))
-        return (found,) if found else ()
+    def _writers(self, path: str) -> tuple[Command, ...]:
+        return self._files.get(path.removeprefix("./"), ())
 
     # Words.
 
+    def _assignment(self, node: Node) -> _Assignment:
+        left, right = node.child_by_field_name("name"), node.child_by_field_name("value")
+        name, element = _text(left) if left else "", False
+        if left and left.type == "subscript":
+            base, inside = left.child_by_field_name("name"), left.child_by_field_name("index")
+            index = self._one([inside]).text if inside else UNKNOWN
+            name, element = _text(base) if base else "", index != "0"
+            name = f"{name}[{index}]" if _EVALUATES.search(index) else name
+        adds = any(child.type == "+=" for child in node.children)
+        if right is None or right.type != "array":
+            return _Assignment(name, (self._one([right] if right else []),), element, adds)
+        groups = list(_touching(self._source, right.children[1:-1]))
+        value = tuple(word for group in groups for word in self._words_of(group))
+        named = any(group[0].text and group[0].text.startswith(b"[") for group in groups)
+        return _Assignment(name, value, named, adds, array=True)
+
+    def _assign(self, assigned: _Assignment) -> None:
+        value, before = assigned.value, self._variables.get(assigned.name, ())
+        if assigned.adds and assigned.array:
+            value = before + value
+        elif assigned.adds and before:
+            glob = before[0].glob or value[0].glob
+            value = (replace(value[0], text=before[0].text + value[0].text, glob=glob), *before[1:])
+        if assigned.element or assigned.name in self._shared or sum(len(word.text) for word in value) > MAX_VALUE:
+            value = _UNKNOWN_VALUE
+        self._variables[assigned.name] = value
+
     def _words(self, nodes: Sequence[Node], *, splits: bool = True) -> list[Word]:
-        """Expand words that are no simple command's, with all alternatives of the variables in them."""
-
-        def evaluate() -> list[Word]:
-            groups = [
-                [piece for node in group for piece in self._pieces(node)] for group in _touching(self._source, nodes)
-            ]
-            if splits:
-                return [word for pieces in groups for word in self._as_words(pieces)]
-            return [_as_one(pieces) for pieces in groups]
-
-        if self._choices is not None:
-            return evaluate()
-        return [word for words in self._variants(evaluate) for word in words]
+        """Expand words that are no simple command's."""
+        groups = _touching(self._source, nodes)
+        return [word for group in groups for word in (self._words_of(group) if splits else [self._one(group)])]
 
     def _one(self, nodes: Sequence[Node]) -> Word:
         return _as_one([piece for node in nodes for piece in self._pieces(node)])
 
-    def _as_words(self, pieces: list[Piece]) -> list[Word]:
-        value = self._state.variables.get("IFS")
-        separators = dict(value[0]).get("0", Word("")).text[:16] if value else " \t\n"
+    def _words_of(self, group: Sequence[Node]) -> list[Word]:
+        """Return the words that nodes become between which there is no blank."""
+        source = group[0].text or b""
+        self._spend(len(source))
+        if len(group) == 1 and _PLAIN.fullmatch(source):
+            return [Word(source.decode())]
+        pieces = [piece for one in group for piece in self._pieces(one)]
+        if pieces and not pieces[0].quoted and pieces[0].text.startswith("\n"):
+            pieces[0] = replace(pieces[0], text=pieces[0].text.lstrip())
+        separators = _one_word(self._variables["IFS"]).text[:16] if "IFS" in self._variables else " \t\n"
         words = [word for one in expand_braces(pieces) for word in split_into_words(one, separators)]
         self._spend(sum(len(word.text) for word in words))
         return words
@@ -994,7 +796,7 @@ class _Reader:
                 texts.append(_in_quotes(self._between(at, backticks.start()), "$`\\\n"))
                 script = backticks[1].decode(errors="replace")
                 with self._apart():
-                    flow = self.text(re.sub(r"\\([`\\$])", r"\1", script), _Flow())
+                    flow = self.text(re.sub(r"\\([`\\$])", r"\1", script), ())
                 texts.append(self._output(flow, quoted=True).text)
                 at = backticks.end()
                 continue
@@ -1010,25 +812,25 @@ class _Reader:
         with self._apart(), self._deeper():
             if text.startswith("`") and "\\" in text:
                 escapable = r'\\([`\\$"])' if quoted else r"\\([`\\$])"
-                flow = self.text(re.sub(escapable, r"\1", text[1:-1]), _Flow())
+                flow = self.text(re.sub(escapable, r"\1", text[1:-1]), ())
             elif redirects:  # $(<file)
                 destinations = [child for one in redirects for child in one.children_by_field_name("destination")]
                 words = (Word("cat"), *self._words(destinations))
-                flow = self._redirects(redirects).given or _Flow()
-                flow = flow if flow.commands else self.note(self._command(words), _Flow())
+                flow = self._redirects(redirects).given or self.note(self._command(words), ())
             else:
-                flow = self._sequence(node.children, _Flow())
+                flow = self._sequence(node.children, ())
         return [self._output(flow, quoted=quoted)]
 
     def _output(self, flow: _Flow, *, quoted: bool) -> Piece:
-        text = UNKNOWN if flow.text is None or len(flow.text) > MAX_VALUE else flow.text.rstrip("\n")
-        return Piece(text, quoted, expanded=True, fed_by=flow.commands)
+        text = _printed_by(flow)
+        text = UNKNOWN if text is None or len(text) > MAX_VALUE else text.rstrip("\n")
+        return Piece(text, quoted, expanded=True, fed_by=flow)
 
     def _process(self, node: Node, quoted: bool) -> list[Piece]:
         reads = _text(node).startswith(">")
         with self._apart(), self._deeper():
-            flow = self._sequence(node.children, _Flow((Command((Word(UNKNOWN),)),)) if reads else _Flow())
-        return [Piece("/dev/fd/63", fed_by=() if reads else flow.commands or (Command(prints=flow.text),))]
+            flow = self._sequence(node.children, (Command((Word(UNKNOWN),)),) if reads else ())
+        return [Piece("/dev/fd/63", fed_by=() if reads else flow or (Command(prints=""),))]
 
     def _computed(self, node: Node, quoted: bool) -> list[Piece]:
         self._arithmetic(node)
@@ -1050,14 +852,13 @@ class _Reader:
             if one.type in ("variable_assignment", "binary_expression"):
                 left = one.child_by_field_name("name") or one.child_by_field_name("left")
                 if left and _NAME.fullmatch(_text(left)) and "=" in _text(one).replace("==", ""):
-                    self._state.variables[_text(left)] = _scalar("1")
+                    self._variables[_text(left)] = (Word("1"),)
             nodes += one.children
 
     def _evaluate(self, name: str) -> None:
-        for items in self._state.variables.get(name, ()):
-            for _, word in items:
-                if "$(" in word.text or "`" in word.text:
-                    self.text(": " + evaluated(word.text), _Flow())
+        for word in self._variables.get(name, ()):
+            if _EVALUATES.search(word.text):
+                self.text(": " + evaluated(word.text), ())
 
     # Variables.
 
@@ -1084,8 +885,7 @@ class _Reader:
         operand = self._operand(node, start + found.start(4) + len(operator), quoted=quoted)
         value = self._value(name, index, quoted=quoted)
         if prefix == "!":
-            name = _as_one(value).text
-            return unknown if rest or not _NAME.fullmatch(name) else self._value(name, "", quoted=quoted)
+            return unknown
         return self._operated(name, value, rest, operand, quoted=quoted) if operator else value
 
     def _operated(self, name: str, value: list[Piece], rest: str, operand: list[Piece], *, quoted: bool) -> list[Piece]:
@@ -1094,15 +894,13 @@ class _Reader:
         sign = rest.lstrip(":")[:1]
         made = [Piece(UNKNOWN, quoted, expanded=True)]
         if rest == "@P":  # expanded as a prompt
-            self.text(": " + evaluated(text), _Flow())
+            self.text(": " + evaluated(text), ())
         elif sign == "+":
             made = operand
         elif sign and sign in "-=?":
             if sign == "=" and text in ("", UNKNOWN):
-                self._state.variables[name] = _scalar(given or UNKNOWN)
+                self._variables[name] = (Word(given or UNKNOWN),)
             made = value if text not in ("", UNKNOWN) else operand if given else made
-        elif sign and sign in "%#" and UNKNOWN not in text + given and len(text) < 300:
-            made = [Piece(_trimmed(text, sign, given), quoted, expanded=True)]
         return made
 
     def _operand(self, node: Node, start: int, *, quoted: bool) -> list[Piece]:
@@ -1112,81 +910,62 @@ class _Reader:
             self.unread = f"{UNSEEN}: shells differ in what a quote means within a quoted expansion"
         for child in leaves:
             if not child.child_count and child.type != "raw_string" and _SUBSTITUTES.search(_text(child)):
-                self.text(": " + _text(child), _Flow())
+                self.text(": " + _text(child), ())
                 return [Piece(UNKNOWN, quoted, expanded=True)]
         pieces = self._span(node, start, node.end_byte - 1, quoted=quoted)
         return [replace(piece, expanded=True) if not piece.quoted else piece for piece in pieces]
 
     def _value(self, name: str, index: str, *, quoted: bool) -> list[Piece]:
-        """Return the value of a variable, or of elements of an array."""
-        name = self._state.references.get(name, name)
-        if (name.isdigit() and name != "0") or name in ("@", "*"):
+        """Return the value of a variable, or all elements of an array; one element of several is UNKNOWN."""
+        if name in ("@", "*"):
             name, index = "@", name
-        items = self._chosen(name)
+        position = int(name[:6]) if name.isdigit() else 0
+        items = self._variables.get("@", ()) if position else self._variables.get(name)
+        if position:
+            known = all(word.quoted for word in items or ())
+            items = (*(items or ()), *[Word("")] * position)[position - 1 : position] if known else _UNKNOWN_VALUE
         if items is None:
-            if index in ("@", "*") and name == "@":
+            if name == "@":
                 return []
             told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
-            return [Piece("" if name == "@" else _KNOWN.get(name, UNKNOWN), quoted, expanded=True, fed_by=told)]
-        if index in ("@", "*"):
-            last = len(items) - 1
-            ends = index == "@" or not quoted
-            return [
-                Piece(word.text, quoted, expanded=True, glob=word.glob, ends=ends and at < last, fed_by=word.fed_by)
-                for at, (_, word) in enumerate(items)
-            ]
-        word = self._element(items, index or "0")
-        return [Piece(word.text, quoted, expanded=True, glob=word.glob, fed_by=word.fed_by)]
-
-    def _element(self, items: _Items, index: str) -> Word:
-        elements = dict(items)
-        if index in elements and all(word.quoted for word in elements.values()):
-            return elements[index]
-        if UNKNOWN in index or any(UNKNOWN in key + word.text for key, word in items):
-            return Word(UNKNOWN)
-        if re.fullmatch(r"-[0-9]{1,4}", index):
-            return list(elements.values())[int(index)] if int(index) >= -len(elements) else Word("")
-        if _NAME.fullmatch(index) and all(key.isdigit() for key in elements) and (known := self._chosen(index)):
-            return elements.get(dict(known).get("0", Word("")).text, Word(UNKNOWN))
-        return Word("") if index.isdigit() else Word(UNKNOWN)
-
-    def _chosen(self, name: str) -> _Items | None:
-        """Return one of the alternatives of a variable; None where nothing is known of it."""
-        alternatives = self._state.variables.get(name)
-        if alternatives is None or len(alternatives) == 1:
-            return alternatives[0] if alternatives else None
-        if self._choices is None:
-            return _UNKNOWN_VALUE[0]
-        if self._choices.get(name, len(alternatives)) >= len(alternatives):
-            self._pending += [{**self._choices, name: other} for other in range(1, len(alternatives))]
-            self._choices[name] = 0
-        return alternatives[self._choices[name]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Redirects:
-    """Redirections after their expansions, and the rest of their line, which tree-sitter puts into them."""
-
-    redirects: tuple[Redirect, ...] = ()
-    given: _Flow | None = None
-    """The text that they give to read."""
-    behind: tuple[Node, ...] = ()
-    """The commands behind a here-document: `cat <<EOF | sh`."""
-    words: tuple[Word, ...] = ()
-    """The arguments behind a redirection: `rm >log -rf x`."""
-    text: str | None = None
-    """The text of a single here-document."""
+            return [Piece(_KNOWN.get(name, UNKNOWN), quoted, expanded=True, fed_by=told)]
+        if index not in ("@", "*") and (len(items) != 1 or index not in ("", "0")):
+            items = (Word(UNKNOWN),)
+        ends = index == "@" or not quoted
+        last = len(items) - 1
+        return [
+            Piece(one.text, quoted and one.quoted, True, one.glob, ends and at < last, one.fed_by)
+            for at, one in enumerate(items)
+        ]
 
 
 @dataclass(slots=True)
-class _Prepared:
-    """A simple command after its expansions."""
+class _Line:
+    """Redirections after their expansions, and the rest of their line, which tree-sitter puts into them."""
 
+    redirects: list[Redirect] = field(default_factory=list)
+    given: _Flow = ()
+    """The commands whose output they give to read."""
+    documents: list[str] = field(default_factory=list)
+    behind: list[Node] = field(default_factory=list)
+    """The commands behind a here-document: `cat <<EOF | sh`."""
     words: list[Word] = field(default_factory=list)
-    assignments: list[_Assigned] = field(default_factory=list)
-    declared: list[_Assigned] = field(default_factory=list)
-    redirects: tuple[Redirect, ...] = ()
-    given: _Flow | None = None
+    """The arguments behind a redirection: `rm >log -rf x`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    name: str
+    value: _Value
+    element: bool = False
+    """Whether it sets elements of an array, which are not followed one by one."""
+    adds: bool = False
+    array: bool = False
+
+    @property
+    def text(self) -> str:
+        """The assignment as one word."""
+        return f"{self.name}{'[0]' if self.element else ''}{'+' * self.adds}={_one_word(self.value).text}"
 
 
 _SIMPLE = frozenset(
@@ -1222,16 +1001,14 @@ _EXPANDING: dict[str, Callable[[_Reader, Node, bool], list[Piece]]] = {
 
 def _joined(flows: Sequence[_Flow]) -> _Flow:
     """Return what several commands print one after the other."""
-    texts = [flow.text for flow in flows]
-    text = None if None in texts else "".join(one for one in texts if one)
-    return _Flow(tuple(command for flow in flows for command in flow.commands), text)
+    return tuple(command for flow in flows for command in flow)
 
 
 def _either(flows: Sequence[_Flow]) -> _Flow:
-    """Return what some of several commands print."""
-    printing = [flow for flow in flows if flow.text != ""]
+    """Return what some of several commands print, so that the text is not known if more than one prints any."""
+    printing = [flow for flow in flows if _printed_by(flow) != ""]
     both = _joined(flows)
-    return both if len(printing) < 2 else replace(both, text=None)
+    return both if len(printing) < 2 else tuple(replace(command, prints=None) for command in both)
 
 
 def _printed_by(commands: Sequence[Command]) -> str | None:
@@ -1239,12 +1016,8 @@ def _printed_by(commands: Sequence[Command]) -> str | None:
     return None if None in texts else "".join(text for text in texts if text)
 
 
-def _items(words: Sequence[Word], first: int) -> _Items:
-    return tuple((str(number), word) for number, word in enumerate(words, first))
-
-
-def _scalar(text: str) -> tuple[_Items, ...]:
-    return ((("0", Word(text)),),)
+def _one_word(value: _Value) -> Word:
+    return value[0] if len(value) == 1 else Word(" ".join(word.text for word in value))
 
 
 # The tree.
@@ -1357,16 +1130,7 @@ def _in_quotes(text: str, escapable: str = '$`"\\\n') -> str:
     )
 
 
-def _trimmed(text: str, sign: str, pattern: str) -> str:
-    """Return a text without the longest or shortest end or beginning that a pattern fits, as of `${x%/*}`."""
-    longest = pattern.startswith(sign)
-    pattern = pattern.removeprefix(sign)
-    cuts = range(len(text) + 1)
-    if sign == "%":
-        fitting = [cut for cut in cuts if fnmatchcase(text[cut:], pattern)]
-        return text[: (min if longest else max)(fitting, default=len(text))]
-    fitting = [cut for cut in cuts if fnmatchcase(text[:cut], pattern)]
-    return text[(max if longest else min)(fitting, default=0) :]
+_WRITING = frozenset({"tee", "curl", "wget", *COPYING})
 
 
 def _files_written(command: Command) -> Iterator[str]:
