@@ -5,7 +5,7 @@ Their calls are found by name. Literal arguments are taken as they stand; a call
 
 from __future__ import annotations
 
-import json
+import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,11 +137,19 @@ _TOKEN = re.compile(
     r"|(?P<hidden>(?<![$\w&{])\#[^\n]*)|(?P<name>[A-Za-z_$@]\w*)|(?P<number>-?\d+)|(?P<space>[ \t\r]+)|(?P<sign>.|\n)",
     re.DOTALL,
 )
-_ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _INTERPOLATED = re.compile(r"[$@]\w+(?:->)?(?:[\[{][^\]}]{0,200}[\]}])*")
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
 _MAX_PROGRAM = 50_000
-_MAX_REFERENCES = 3
+_PLAINLY: Mapping[re.Pattern[str], str] = {
+    re.compile(r"\bsys\.executable\b"): "'python3'",
+    re.compile(r"\bprocess\.execPath\b"): "'node'",
+    re.compile(r"\{\s*args\s*:\s*(\[[^\]]{0,500}\])[^}]{0,200}\}"): r"\1",
+}
+"""Forms that are written in another way before a program is taken apart."""
+_BY_NAME = re.compile(r"getattr|__dict__|vars\(")
+_QUOTING = words("split shlex my raw String glob")
+"""Names that only split or quote what stands behind them."""
 _MADE = f"{UNSEEN}: a program runs what it makes"
 _DOWNLOADERS = words(
     "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
@@ -299,37 +307,10 @@ def _judged(code: str, command: Command) -> Runs:
         return Runs(reasons=(f"{UNSEEN}: a program is too long",))
     for pattern, plain in _PLAINLY.items():
         code = pattern.sub(plain, code)
-    if command.name in _QUOTES_BY_NAME:
-        code = _QUOTED.sub(_quoted, code)
-    tokens = list(_tokens(code, command.name))
-    values = _values(tokens)
-    made = _Program(command, code, tokens, values)
-    made.read()
-    found = Runs(tuple(made.commands), tuple(made.texts), tuple(dict.fromkeys(made.reasons)))
+    program = _Program(command, code)
+    program.read()
+    found = Runs(tuple(program.commands), tuple(program.texts), tuple(dict.fromkeys(program.reasons)))
     return found + _guessed(code, command) if command.name in _GUESSED else found
-
-
-_PLAINLY: Mapping[re.Pattern[str], str] = {
-    re.compile(r"\bsys\.executable\b"): "'python3'",
-    re.compile(r"\bprocess\.execPath\b"): "'node'",
-    re.compile(r"\$\^X\b"): "'perl'",
-    re.compile(r"\{\s*args\s*:\s*(\[[^\]]{0,500}\])[^}]{0,200}\}"): r"\1",
-    re.compile(r"\b(system|exec)\s*\{[^}]{0,200}\}"): r"\1",
-}
-"""Forms that are written in another way before a program is taken apart."""
-_QUOTES_BY_NAME = words("perl ruby raku")
-_QUOTED = re.compile(
-    r"(?:\b(q[qw]?)|%([qQwW]))\s*(?:\(([^()]*)\)|\{([^{}]*)\}|\[([^\[\]]*)\]|/([^/]*)/|\|([^|]*)\|)"
-    r"|\b(?:run|shell)\s*<([^<>]+)>"
-)
-
-
-def _quoted(found: re.Match[str]) -> str:
-    kind = (found[1] or found[2] or "w").lower()
-    inner = next((one for one in found.groups()[2:] if one), "")
-    if kind.endswith("w"):
-        return ("run " if found[8] else "") + "(" + ", ".join(map(repr, inner.split())) + ")"
-    return json.dumps(inner) if kind != "q" else repr(inner)
 
 
 def _tokens(code: str, language: str) -> Iterator[_Token]:
@@ -342,19 +323,18 @@ def _tokens(code: str, language: str) -> Iterator[_Token]:
             yield "sign", "/"
         if kind == "string":
             runs = text[:1] in "q%" or (text.startswith("`") and language in ("perl", "ruby", "php", "julia"))
-            yield "shell" if runs else "string", _plain(text, found["prefix"], language)
+            yield "shell" if runs else "string", _plain(text, found["prefix"].lower(), language)
         elif kind not in ("space", "hidden"):
             yield kind, text
 
 
 def _plain(text: str, prefix: str, language: str) -> str:
-    """Return the text of a literal; an interpolation in it is unknown."""
-    shell = re.match(r"(?:qx|%x)", text)
-    width = 3 if text.startswith(("'''", '"""')) or (shell and text.startswith("qx")) else 1
-    inner = text[width if not shell else 3 : -1 if shell or width == 1 else -3]
-    if "r" not in prefix.lower():
-        inner = _ESCAPES.sub(_character, inner)
-    if "f" in prefix.lower():
+    """Return the text of a literal; an interpolation, or a character that is written by its number, is unknown."""
+    begins, ends = (3, -1) if text.startswith("qx") else (3, -3) if text[:3] in ("'''", '"""') else (1, -1)
+    inner = text[3 if text.startswith("%x") else begins : ends]
+    if "r" not in prefix:
+        inner = _ESCAPES.sub(lambda found: _NAMED.get(found[1], UNKNOWN if found[0][2:] else found[1]), inner)
+    if "f" in prefix:
         inner = re.sub(r"\{[^{}]*\}", UNKNOWN, inner)
     if text.startswith("'"):
         return inner
@@ -362,47 +342,36 @@ def _plain(text: str, prefix: str, language: str) -> str:
     return _INTERPOLATED.sub(UNKNOWN, inner) if language in ("perl", "php") and not text.startswith("`") else inner
 
 
-def _character(found: re.Match[str]) -> str:
-    for group, base in ((1, 16), (2, 8), (3, 16)):
-        if found[group]:
-            return chr(int(found[group], base))
-    return _NAMED.get(found[4], found[4])
-
-
-def _values(tokens: Sequence[_Token]) -> dict[str, list[_Token]]:
-    """Return the literals that variables are set to, of those that are set once."""
-    values: dict[str, list[_Token]] = {}
-    for at in range(len(tokens) - 2):
-        (kind, name), (_, sign), (_, behind) = tokens[at : at + 3]
-        if kind != "name" or sign != "=" or behind in "=~>":
-            continue
-        if name in values:
-            values[name] = [("sign", UNKNOWN)]
-            continue
-        ends = (one for one in range(at + 2, min(len(tokens), at + 60)) if tokens[one][1] in (";", "\n"))
-        end = next(ends, len(tokens))
-        values[name] = list(tokens[at + 2 : min(end, at + 60)])
-    return values
-
-
 class _Program:
     """Collects what a program runs."""
 
-    def __init__(self, command: Command, code: str, tokens: list[_Token], values: dict[str, list[_Token]]) -> None:
+    def __init__(self, command: Command, code: str) -> None:
         self.commands: list[Command] = []
         self.texts: list[str] = []
         self.reasons: list[str] = []
-        self._command = command
+        self._at = Command(directory=command.directory, start=command.start, carried=True)
+        self._language = command.name
         self._code = code
-        self._tokens = tokens
-        self._values = values
-        self._aliases = {
-            found[2] or found[3]: found[1] or found[4]
-            for found in re.finditer(r"\b(\w+)\s+as\s+(\w+)|\b(\w+)\s*=\s*(?:\w+\.)+(\w+)\s*(?=[;\n]|$)", code)
-        } | {found[2]: found[1] for found in re.finditer(r"[{,]\s*(\w+)\s*:\s*(\w+)", code) if found[1] in _SHELL_CALLS}
+        self._tokens = [*_tokens(code, command.name), ("", ""), ("", "")]
+        self._literals = [text for kind, text in self._tokens if kind == "string"]
 
     def read(self) -> None:
         """Go through all calls."""
+        self._read_as_a_whole()
+        calls = _SHELL_CALLS | _REMOVES | (_WITH_MODULE if _MODULES.search(self._code) else frozenset())
+        for at, (kind, text) in enumerate(self._tokens[:-2]):
+            behind = self._tokens[at + 1][1]
+            before = self._tokens[at - 1][1] if at else ""
+            if kind == "shell" or (text == "$" and self._tokens[at + 1][0] == "string"):
+                self.texts.append(text if kind == "shell" else behind)
+            elif text in calls and self._is_handed_on(kind, before, behind):
+                self.reasons.append(_MADE)
+            elif kind == "name":
+                self._call(at, text)
+            elif self._language in _AWKS and kind == "sign" and text in "|>":
+                self._piped(at, text)
+
+    def _read_as_a_whole(self) -> None:
         code = self._code
         if _KILLS_ALL.search(code):
             self._run("kill", "-9", "-1")
@@ -410,212 +379,164 @@ class _Program:
             self.reasons.append("it is a fork bomb: a program that starts itself over and over")
         if (_CONNECTS.search(code) and _GIVES_SHELL.search(code)) or _TERMINAL.search(code):
             self.reasons.append("it gives a shell to a connection")
-        literals = [text for kind, text in self._tokens if kind == "string"]
         if _SENDS.search(code):
-            secrets = (secret(Word(text), self._command) for text in literals if "/" in text or text.startswith("."))
-            names = ["the environment"] if _ENVIRONMENT.search(code) else [one for one in secrets if one]
-            self.reasons += [f"it sends secrets elsewhere ({one})" for one in names]
-        walks = self._command.name in (_GUESSED | _EDITORS) or _WALKS.search(code)
-        if walks and _REMOVING.search(code):
-            for place in filter(_PLACE.fullmatch, literals):
+            paths = (text for text in self._literals if "/" in text or text.startswith("."))
+            found = [one for path in paths if (one := secret(Word(path), self._at))]
+            found = ["the environment"] if _ENVIRONMENT.search(code) else found
+            self.reasons += [f"it sends secrets elsewhere ({one})" for one in found]
+        if (self._language in (_GUESSED | _EDITORS) or _WALKS.search(code)) and _REMOVING.search(code):
+            for place in filter(_PLACE.fullmatch, self._literals):
                 self._run("rm", "-rf", place.rstrip("*") if place.strip("/*") == "" else place)
-        for at, (kind, text) in enumerate(self._tokens):
-            if kind == "shell":
-                self.texts.append(text)
-            elif kind == "name":
-                self._call(at, self._aliases.get(text, text))
-            elif kind == "string" and text in (_SHELL_CALLS | _REMOVES) and re.search(r"getattr|__dict__|vars\(", code):
-                self.reasons.append(_MADE)
-            elif self._command.name in _AWKS and text in "|>" and kind == "sign":
-                self._piped(at, text)
 
     def _run(self, *texts: str) -> None:
-        made = tuple(Word(text, glob="*" in text) for text in texts)
-        self.commands.append(Command(made, directory=self._command.directory, start=self._command.start, carried=True))
+        self.commands.append(replace(self._at, words=tuple(Word(text, glob="*" in text) for text in texts)))
 
     def _write(self, path: str) -> None:
-        if not path.startswith(UNKNOWN):
-            where = replace(Command(directory=self._command.directory, start=self._command.start), carried=True)
-            self.commands.append(replace(where, redirects=(Redirect(">", Word(path)),)))
+        """Note a file that is written; if it is made while it runs, all that the program names at the root."""
+        paths = [text for text in self._literals if text[:1] in ("/", "~")] if path.startswith(UNKNOWN) else [path]
+        self.commands += [replace(self._at, redirects=(Redirect(">", Word(one)),)) for one in paths]
 
-    def _meant(self, token: _Token) -> _Token:
-        """Return the literal that a variable is set to, or the token as it is."""
-        value = self._values.get(token[1], []) if token[0] == "name" else []
-        return value[0] if len(value) == 1 and value[0][0] == "string" else token
+    def _is_handed_on(self, kind: str, before: str, behind: str) -> bool:
+        """Return True if a function is given another name, or handed on, in place of being called."""
+        if kind == "string":
+            return bool(_BY_NAME.search(self._code))
+        handed_on = before in (".", ":") and behind in ("", ";", "\n", ",", ")", "]")
+        return handed_on or behind == "as" or (behind == ":" and before in ("{", ","))
 
     def _piped(self, at: int, sign: str) -> None:
         """`"cmd" | getline`, `print | "cmd"`, `print > "file"` of awk."""
-        both = at + 1 < len(self._tokens) and self._tokens[at + 1][1] == "&"
-        before = [self._meant(one) for one in self._tokens[at - 1 : at]] or [("", "")]
-        behind = [self._meant(one) for one in self._tokens[at + 1 + both : at + 2 + both]] or [("", "")]
-        if any(one[0] == "string" and one[1].startswith("/inet") for one in (*before, *behind)):
+        before = self._tokens[at - 1] if at else ("", "")
+        kind, behind = self._tokens[at + 1 + (self._tokens[at + 1][1] == "&")]
+        if "/inet" in (before[1][:5], behind[:5]) or "|" in (before[1], behind):
             return
         if sign == ">":
-            if behind[0][0] == "string":
-                self._write(behind[0][1])
-        elif "|" in (before[0][1], behind[0][1]):
-            return
-        elif behind[0] == ("name", "getline"):
-            self.texts.append(before[0][1]) if before[0][0] == "string" else self.reasons.append(_MADE)
-        elif behind[0][0] == "string":
-            written = before[0][1] if before[0][0] == "string" else ""
-            self.texts.append(f"echo {shlex.quote(written)} | {behind[0][1]}" if written else behind[0][1])
-        elif behind[0][0] == "name" or behind[0][1] == "$":
+            if kind == "string" or (kind == "name" and before[0] == "string"):
+                self._write(behind if kind == "string" else UNKNOWN)
+        elif kind == "string":
+            self.texts.append(f"echo {shlex.quote(before[1])} | {behind}" if before[0] == "string" else behind)
+        elif behind == "getline" and before[0] == "string":
+            self.texts.append(before[1])
+        elif kind == "name" or behind == "$":
             self.reasons.append(_MADE)
 
     def _call(self, at: int, name: str) -> None:
-        behind = self._tokens[at + 1] if at + 1 < len(self._tokens) else ("", "")
-        bare = self._command.name in _BARE_CALLS and name in (_SHELL_CALLS | _UNLINKS | {"open", "exec", "spawn"})
-        if name == "$" and behind[0] == "string":
-            self.texts.append(behind[1])
-        if name.startswith("@") and behind[1] == "(" and self._command.name in _AWKS:
-            self.reasons.append(_MADE)
-        if behind[1] != "(" and behind[0] not in ("string", "shell") and not (bare and behind[0] == "name"):
+        kind, behind = self._tokens[at + 1]
+        bare = self._language in _BARE_CALLS and name in (_SHELL_CALLS | _UNLINKS | {"open", "exec", "spawn", "run"})
+        if behind != "(" and kind not in ("string", "shell") and not (bare and (kind == "name" or behind in "%*@${<")):
             return
         dotted = at > 0 and self._tokens[at - 1][1] in (".", ">", ":")
         module = self._tokens[at - 2][1] if dotted and at > 1 else ""
-        if name == "getattr" and (named := self._arguments(at)[1:2]) and named[0] in (_SHELL_CALLS | _REMOVES):
+        arguments = self._arguments(at)
+        first = arguments[0] if arguments else ""
+        if (name.startswith("@") and self._language in _AWKS) or (name == "getattr" and _SHELL_CALLS & set(arguments)):
             self.reasons.append(_MADE)
         elif name in _SHELL_CALLS or (name in _WITH_MODULE and self._is_shell(name, module, dotted=dotted)):
-            self._shell(self._arguments(at), name)
+            self._shell(arguments, name)
         elif name in _EVALUATES and not dotted:
-            self._evaluate(at)
+            self._evaluate(first, self._tokens[at + 2][1])
         elif name in _REMOVES or (name in ("rm", "unlink") and self._is_recursive(name)):
-            self._remove(at)
+            self._remove(at, first)
         elif name in _UNLINKS or (name == "delete" and module == "File"):
-            self._run("rm", "-f", *[text for text in self._arguments(at)[:1] if not text.startswith(UNKNOWN)])
+            self._run("rm", "-f", *[text for text in arguments[:1] if not text.startswith(UNKNOWN)])
         elif name in _COPIES and module in ("shutil", "os", "fs", "FileUtils", "File"):
-            self._run(_COPIES[name], *self._arguments(at)[:2])
+            self._run(_COPIES[name], *arguments[:2])
         elif name in _WRITES:
-            self._open(name, module, self._arguments(at), at)
+            self._open(name, module, arguments, at)
 
     def _is_recursive(self, name: str) -> bool:
-        of_r = self._command.name in ("R", "Rscript", "julia")
-        return "recursive" in self._code and (
-            of_r or (name == "rm" and bool(re.search(r"\bfs\b|promises", self._code)))
-        )
+        of_fs = name == "rm" and re.search(r"\bfs\b|promises", self._code)
+        return "recursive" in self._code and bool(of_fs or self._language in ("R", "Rscript", "julia"))
 
     def _is_shell(self, name: str, module: str, *, dotted: bool) -> bool:
         """Return True if a call of a common name runs a program, as `subprocess.run` and unlike `asyncio.run`."""
         if module in ("asyncio", "uvicorn", "app", "re"):
             return False
-        if name in ("cmd", "command", "EXEC", "shell", "exec") and self._command.name in _GUESSED:
+        if name in ("cmd", "command", "EXEC", "shell", "exec") and self._language in _GUESSED:
             return True
-        if name in ("exec", "spawn", "run", "shell") and _BARE.fullmatch(self._command.name):
+        if name in ("exec", "spawn", "run", "shell") and _BARE.fullmatch(self._language):
             return True
-        evaluates = name == "exec" and not dotted and self._command.name in ("python", "pypy")
+        evaluates = name == "exec" and not dotted and self._language in ("python", "pypy")
         return bool(_MODULES.search(self._code)) and not evaluates
 
     def _shell(self, arguments: list[str], name: str) -> None:
-        if (
-            name.startswith(("spawn", "posix_spawn"))
-            and len(arguments) > 2
-            and re.fullmatch(rf"{UNKNOWN}|\d+", arguments[0])
-        ):
+        replaces = name.startswith(("exec", "spawn", "posix_spawn"))
+        if replaces and len(arguments) > 2 and re.fullmatch(rf"{UNKNOWN}|\d+", arguments[0]):
             arguments = arguments[1:]  # os.P_WAIT
-        if not arguments:
-            return
-        first = arguments[0]
+        first = arguments[0] if arguments else ""
         if first.startswith(UNKNOWN):
             self.reasons.append(_MADE)
         elif len(arguments) == 1 or " " in first.strip():
             self.texts.append(first)
-        else:
-            same = (
-                name.startswith(("exec", "spawn", "posix"))
-                and arguments[1].rpartition("/")[2] == first.rpartition("/")[2]
-            )
-            made = [first, *arguments[2 if same else 1 :]]
-            self._run(*(text for text in made))
+        elif arguments:
+            is_name = replaces and posixpath.basename(arguments[1]) == posixpath.basename(first)
+            self._run(first, *arguments[2 if is_name else 1 :])
 
-    def _evaluate(self, at: int) -> None:
-        begins = self._tokens[at + 2][1] if at + 2 < len(self._tokens) else ""
+    def _evaluate(self, first: str, begins: str) -> None:
         if begins in ("open", "compile", "Path", "File", "fs"):
             return  # as if the file were run
-        arguments = self._arguments(at)
-        if arguments and arguments[0].startswith(UNKNOWN):
+        if first.startswith(UNKNOWN):
             self.reasons.append(_MADE)
-        elif arguments and len(arguments[0]) < len(self._code):
-            inner = _judged(arguments[0], self._command)
+        elif len(first) < len(self._code):
+            inner = _judged(first, replace(self._at, words=(Word(self._language),)))
             self.commands += inner.commands
             self.texts += inner.texts
             self.reasons += inner.reasons
 
-    def _remove(self, at: int) -> None:
-        arguments = self._arguments(at)
-        raw = " ".join(text for _, text in self._tokens[at + 1 : at + 20])
-        if arguments and not arguments[0].startswith(UNKNOWN):
-            self._run("rm", "-rf", arguments[0])
-        elif _HOME.search(raw.replace(" ", "")):
-            self._run("rm", "-rf", "~")
-        elif arguments and not _MADE_FOR_ALL.search(self._code):
-            self._run("rm", "-rf", UNKNOWN)
+    def _remove(self, at: int, first: str) -> None:
+        if _HOME.search("".join(text for _, text in self._tokens[at + 1 : at + 20])):
+            first = "~"
+        if first and not (first.startswith(UNKNOWN) and _MADE_FOR_ALL.search(self._code)):
+            self._run("rm", "-rf", UNKNOWN if first.startswith(UNKNOWN) else first)
 
     def _open(self, name: str, module: str, arguments: list[str], at: int) -> None:
-        if self._command.name in ("perl", "ruby") and name == "open":
-            for one in arguments:
-                if one.startswith("|") or one.endswith("|"):
-                    self.texts.append(one.strip("| "))
-            if {"|-", "-|"} & set(arguments):
-                self._shell(arguments[1 + next(at for at, one in enumerate(arguments) if one in ("|-", "-|")) :], name)
-        modes = [text for text in arguments[1:] if re.fullmatch(r"[+>]*[wax>][bt+]*", text)]
-        piped = next((text for text in arguments if text.startswith(">") and len(text) > 2), "")
+        first = arguments[0] if arguments else UNKNOWN
+        if self._language in _BARE_CALLS and name == "open":
+            self.texts += [one.strip("| ") for one in arguments if "|" in (one[:1], one[-1:]) and one.strip("|-")]
+            if signs := [place for place, one in enumerate(arguments) if one in ("|-", "-|")]:
+                self._shell(arguments[1 + signs[0] :], name)
         if name in ("open", "fopen"):
+            modes = [text for text in arguments[1:] if re.fullmatch(r"[+>]*[wax>][bt+]*", text)]
+            piped = next((text.strip("> ") for text in arguments if text.startswith(">") and len(text) > 2), "")
             if modes or piped:
-                self._write(piped.strip("> ") or (arguments[-1] if ">" in modes else arguments[0]))
+                self._write(piped or (arguments[-1] if ">" in modes else first))
         elif name == "Path":
             ahead = "".join(text for _, text in self._tokens[at : at + 8])
             if ".write_" in ahead or ".open('w" in ahead:
-                self._write((arguments or [UNKNOWN])[0])
+                self._write(first)
         elif name != "write" or module in ("File", "IO"):
-            self._write((arguments or [UNKNOWN])[0])
+            self._write(first)
 
     def _arguments(self, at: int) -> list[str]:
         """Return the arguments of a call as texts: lists are taken apart, a part that is made is unknown."""
-        start = at + 1
-        enclosed = self._tokens[start][1] == "("
-        return _elements(self._tokens[start + enclosed : start + 400], self._values, enclosed=enclosed)
-
-
-def _elements(
-    tokens: Sequence[_Token], values: Mapping[str, list[_Token]], *, enclosed: bool, depth: int = 0
-) -> list[str]:
-    elements: list[str] = []
-    text: str | None = None
-    nested = skipped = 0
-    for at, (kind, sign) in enumerate(tokens):
-        behind = tokens[at + 1][1] if at + 1 < len(tokens) else ""
-        if skipped:
-            skipped += (kind == "sign") * ((sign in ("(", "{")) - (sign in (")", "}")))
-        elif kind in ("string", "shell", "number"):
-            text = (text or "") + sign
-        elif kind == "name":
-            if behind == "=" and text is None:
-                break  # arguments by name come behind those that count
-            inner = _named(sign, behind, values, depth)
-            elements += inner[:-1]
-            text = (text or "") + inner[-1] if inner else text
-        elif sign == ",":
-            elements += [text] if text is not None else []
-            text = None
-        elif sign == "{" or (sign == "(" and text is not None):
-            skipped = 1
-        elif sign in ("[", "(", "]", ")"):
-            nested += 1 if sign in ("[", "(") else -1
-            if nested < 0:
+        enclosed = self._tokens[at + 1][1] == "("
+        elements: list[str] = []
+        text: str | None = None
+        nested = skipped = 0
+        for place in range(at + 1 + enclosed, min(at + 400, len(self._tokens) - 1)):
+            kind, sign = self._tokens[place]
+            if skipped:
+                skipped += (kind == "sign") * ((sign in ("(", "{")) - (sign in (")", "}")))
+            elif kind in ("string", "shell", "number"):
+                text = (text or "") + sign
+            elif kind == "name":
+                if self._tokens[place + 1][1] == "=" and text is None:
+                    break  # arguments by name come behind those that count
+                is_list = sign == "c" and self._tokens[place + 1][1] == "("  # of R
+                text = text if is_list or sign in _QUOTING else (text or "") + UNKNOWN
+            elif sign == ",":
+                elements += [text] if text is not None else []
+                text = None
+            elif sign == "{" or (sign == "(" and text is not None):
+                skipped = 1
+            elif sign in ("[", "(", "]", ")"):
+                nested += 1 if sign in ("[", "(") else -1
+                if nested < 0:
+                    break
+            elif sign in (";", "\n", "}") and not enclosed and not nested:
                 break
-        elif sign in (";", "\n", "}") and not enclosed and not nested:
-            break
-        elif sign in ("?", "%", "*", "$") and text != UNKNOWN:
-            text = (text or "") + UNKNOWN
-    return [*elements, *([text] if text is not None else [])]
-
-
-def _named(name: str, behind: str, values: Mapping[str, list[_Token]], depth: int) -> list[str]:
-    """Return the values of a variable; nothing for a name that only splits or quotes what stands behind it."""
-    if name in values and depth < _MAX_REFERENCES and behind not in (".", "("):
-        return _elements(values[name], values, enclosed=False, depth=depth + 1) or [UNKNOWN]
-    return [] if name in ("split", "shlex", "c", "my", "raw", "String", "glob") else [UNKNOWN]
+            elif sign in ("?", "%", "*", "$") and text != UNKNOWN:
+                text = (text or "") + UNKNOWN
+        return [*elements, *([text] if text is not None else [])]
 
 
 # sed.
