@@ -43,11 +43,12 @@ _SUBCOMMANDS = words("run eval e exec script")
 _RUNNING_MODULES = words("timeit IPython code pdb cProfile")
 _AWKS = words("awk gawk mawk nawk")
 _EDITORS = words("vim vi nvim view ex gvim rvim vifm")
+_CALLING = _EDITORS | words("redis-cli valkey-cli gdb lldb")
+"""Programs that are no interpreters, but may be given calls."""
 _LINES = {
     program: re.compile(rf"(?:{pattern})", re.DOTALL)
     for programs, pattern in {
-        "vim vi nvim view ex gvim rvim": r"^[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:r|read|w|write)?\s*!(.+)",
-        "ed red": r"^[%\d,.$]*\s*[rwe]?\s*!(.+)",
+        "vim vi nvim view ex gvim rvim ed red": r"^[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:[rwe]|read|write)?\s*!(.+)",
         "sqlite3 sqlite duckdb": r"^\s*\.(?:shell|system)\s+(.+)|^\s*\.(?:once|output|import)\s+['\"]?\|(.+)"
         r"|\bedit\([^,]{0,200},\s*'([^']+)",
         "mysql mariadb": r"^\s*(?:system|\\!)\s+(.+)|^--pager=(.+)",
@@ -170,23 +171,12 @@ def runs(command: Command) -> Runs:
     if name in _AWKS:
         options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
         file = options.value("-f", "--file")
-        texts = [
-            *(word.text for word in options.operands),
-            *(text for one, text in options.values if one in ("-v", "--assign")),
-        ]
-        pairs = (text.partition("=") for text in texts)
-        values = "".join(f"{name} = {value!r};\n" for name, sign, value in pairs if sign and name.isidentifier())
-        code = "" if file or not options.operands else options.operands[0].text
-        found = found + _file(command, file) if file else found
-        return found + _judged(values + code, command) if code else found
-    if name in _EDITORS or name.endswith(("tex", "latex")):
-        code = "\n".join(command.texts)
-    elif name in ("redis-cli", "valkey-cli") and command.texts:
-        code = "\n".join(command.texts) if "eval" in map(str.lower, command.texts) else ""
-    else:
-        lines = [text.strip().partition(" ") for text in command.texts if name in ("gdb", "lldb")]
-        code = "\n".join(line for first, _, line in lines if first in ("py", "python", "script", "call", "print", "p"))
-    return found + _judged(code, command) if code else found
+        if file:
+            return found + _file(command, file)
+        return found + _judged(options.operands[0].text, command) if options.operands else found
+    if name in _CALLING or name.endswith(("tex", "latex")):
+        return found + _judged("\n".join(command.texts), command)
+    return found
 
 
 def _lines(pattern: re.Pattern[str], command: Command) -> Runs:
@@ -245,13 +235,11 @@ def _given(code: str, command: Command) -> Runs:
 
 def _guessed(code: str, command: Command) -> Runs:
     """Return the commands that the literals of a program would be, and those that its statements are."""
-    tokens = [("", ""), ("", ""), *_tokens(code, command.name)]
+    tokens = [("", ""), *((kind, text) for kind, text in _tokens(code, command.name) if text != "(")]
     literals = [
         text
-        for (_, one), (_, other), (kind, text) in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if kind in ("string", "shell")
-        and not _PRINTS.fullmatch(other)
-        and not (other == "(" and _PRINTS.fullmatch(one))
+        for (_, before), (kind, text) in pairwise(tokens)
+        if kind in ("string", "shell") and not _PRINTS.fullmatch(before)
     ][:_MAX_LITERALS]
     guesses = [literals[at : at + 8] for at in range(len(literals))]
     for text in (*re.split(r"[;\n|]", code)[:_MAX_LITERALS], *literals):
@@ -260,8 +248,13 @@ def _guessed(code: str, command: Command) -> Runs:
         except ValueError:
             continue
     named = [guess for guess in guesses if guess and _PROGRAM.fullmatch(guess[0])]
-    made = [tuple(Word(text, glob="*" in text) for text in guess) for guess in named]
-    return Runs(tuple(Command(one, directory=command.directory, start=command.start, carried=True) for one in made))
+    return Runs(tuple(_carried(command, *guess) for guess in named))
+
+
+def _carried(command: Command, *texts: str) -> Command:
+    """Return a command of literal words that another runs."""
+    made = tuple(Word(text, glob="*" in text) for text in texts)
+    return Command(made, directory=command.directory, start=command.start, carried=True)
 
 
 def _printed(feeding: Sequence[Command]) -> str | None:
@@ -349,7 +342,7 @@ class _Program:
         self.commands: list[Command] = []
         self.texts: list[str] = []
         self.reasons: list[str] = []
-        self._at = Command(directory=command.directory, start=command.start, carried=True)
+        self._at = _carried(command)
         self._language = command.name
         self._code = code
         self._tokens = [*_tokens(code, command.name), ("", ""), ("", "")]
@@ -389,7 +382,7 @@ class _Program:
                 self._run("rm", "-rf", place.rstrip("*") if place.strip("/*") == "" else place)
 
     def _run(self, *texts: str) -> None:
-        self.commands.append(replace(self._at, words=tuple(Word(text, glob="*" in text) for text in texts)))
+        self.commands.append(_carried(self._at, *texts))
 
     def _write(self, path: str) -> None:
         """Note a file that is written; if it is made while it runs, all that the program names at the root."""
@@ -477,7 +470,7 @@ class _Program:
         if first.startswith(UNKNOWN):
             self.reasons.append(_MADE)
         elif len(first) < len(self._code):
-            inner = _judged(first, replace(self._at, words=(Word(self._language),)))
+            inner = _judged(first, _carried(self._at, self._language))
             self.commands += inner.commands
             self.texts += inner.texts
             self.reasons += inner.reasons
@@ -564,8 +557,5 @@ def _sed(command: Command) -> Runs:
     replaced = list(_SED_REPLACES.finditer(script))
     made = any(found[2] for found in replaced) or any(not found[1] for found in _SED_RUNS.finditer(script))
     paths = [found[1] for found in _SED_WRITES.finditer(script)] + [found[3] for found in replaced if found[3]]
-    written = tuple(
-        Command(redirects=(Redirect(">", Word(path)),), directory=command.directory, start=command.start, carried=True)
-        for path in paths
-    )
+    written = tuple(replace(_carried(command), redirects=(Redirect(">", Word(path)),)) for path in paths)
     return Runs(written, tuple(texts), (_MADE,) if made else ())

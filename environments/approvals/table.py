@@ -185,11 +185,7 @@ def _behind(words: tuple[tuple[str, ...], ...], operands: Sequence[Word]) -> Seq
 
 
 def _is_one(text: str, names: tuple[str, ...]) -> bool:
-    return text in names or any(_like(text, name) for name in names)
-
-
-def _like(text: str, pattern: str) -> bool:
-    return "*" in pattern and fnmatchcase(text, pattern)
+    return text in names or any("*" in name and fnmatchcase(text, name) for name in names)
 
 
 def _fits(row: _Row, command: Command, options: Options, operands: Sequence[Word]) -> str | None:
@@ -218,10 +214,10 @@ def _given(option: str, options: Options, command: Command) -> bool:
     if kind == "valued":
         return any(one == name and fnmatchcase(text.lower(), value) for one, text in options.values)
     if kind == "long":
-        return any(given and (name.startswith(given) or _like(given, name)) for given in options.names)
+        return any(given and (name.startswith(given) or _is_one(given, (name,))) for given in options.names)
     if kind == "letter":
         return name in options.letters or UNKNOWN in options.letters
-    return any(text == name or _like(text, name) for text in command.texts)
+    return any(_is_one(text, (name,)) for text in command.texts)
 
 
 @cache
