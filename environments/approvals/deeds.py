@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
@@ -445,6 +446,7 @@ _ACTIONS = frozenset({"-delete", "-exec", "-execdir", "-print", "-print0"})
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
 
 
+@lru_cache(maxsize=4)  # asked for each of the roots
 def narrows(command: Command) -> bool:
     """Return True if a `find` acts on some of the files below its roots, not on all."""
     texts = command.texts

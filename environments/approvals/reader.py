@@ -785,26 +785,19 @@ class _Reader:
         return pieces
 
     def _document_text(self, node: Node) -> str:
-        """Return the text of a here-document whose end is not quoted. tree-sitter leaves backticks to us."""
+        """Return the text of a here-document whose end is not quoted. tree-sitter leaves backticks in it to us."""
+        scripts = [found[1].decode(errors="replace") for found in _BACKTICKS.finditer(node.text or b"")]
+        for script in scripts:
+            with self._apart():
+                self.text(re.sub(r"\\([`\\$])", r"\1", script), ())
         at, texts = node.start_byte, []
-        children = [child for child in node.children if child.is_named and child.type != "heredoc_content"]
-        while True:
-            children = [child for child in children if child.start_byte >= at]
-            backticks = _BACKTICKS.search(self._source, at, node.end_byte)
-            first = children[0].start_byte if children else node.end_byte
-            if backticks and backticks.start() < first:
-                texts.append(_in_quotes(self._between(at, backticks.start()), "$`\\\n"))
-                script = backticks[1].decode(errors="replace")
-                with self._apart():
-                    flow = self.text(re.sub(r"\\([`\\$])", r"\1", script), ())
-                texts.append(self._output(flow, quoted=True).text)
-                at = backticks.end()
-                continue
-            texts.append(_in_quotes(self._between(at, first), "$`\\\n"))
-            if not children:
-                return "".join(texts)
-            texts += [piece.text for piece in self._pieces(children[0], quoted=True)]
-            at = children[0].end_byte
+        for child in node.children:
+            if child.is_named and child.type != "heredoc_content":
+                texts.append(_in_quotes(self._between(at, child.start_byte), "$`\\\n"))
+                texts += [piece.text for piece in self._pieces(child, quoted=True)]
+                at = child.end_byte
+        texts.append(_in_quotes(self._between(at, node.end_byte), "$`\\\n"))
+        return UNKNOWN if scripts else "".join(texts)
 
     def _substitution(self, node: Node, quoted: bool) -> list[Piece]:
         text = _text(node).strip()

@@ -272,7 +272,7 @@ def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Seque
 
 
 def _shell(command: Command) -> Runs:
-    words = _without_plus(command.args)
+    words = [replace(word, text="-" + word.text[1:]) if word.text[:1] == "+" else word for word in command.args]
     options = Options.of(words, ("-o", "-O", "--rcfile", "--init-file"), first_ends=True)
     found = _NOTHING
     for word in words:
@@ -288,23 +288,6 @@ def _shell(command: Command) -> Runs:
     if operands[0].fed_by:
         return found + replace(_output(operands[0].fed_by), arguments=tuple(operands))
     return found
-
-
-def _without_plus(words: Sequence[Word]) -> list[Word]:
-    """Return the arguments of a shell without `+x` and `+o name` before its first operand."""
-    kept: list[Word] = []
-    at = 0
-    while at < len(words):
-        text = words[at].text
-        if text.startswith("+") and len(text) > 1:
-            at += 2 if text[-1] in "oO" else 1
-            continue
-        if not text.startswith("-") or text in ("-", "--"):
-            return [*kept, *words[at:]]
-        step = 2 if text in ("-o", "-O", "--rcfile", "--init-file") else 1
-        kept += words[at : at + step]
-        at += step
-    return kept
 
 
 def _sourced(command: Command) -> Runs:
@@ -575,20 +558,7 @@ def _make(command: Command) -> Runs:
     texts = [found[1] for text in command.texts for found in _MAKE_SHELL.finditer(text)]
     texts += [text.removeprefix("SHELL=") for text in command.texts if text.startswith("SHELL=")]
     if options.value("-f", "--file", "--makefile") in (*_INPUT, "/dev/fd/63"):
-        fed = tuple(fed for word in command.args for fed in word.fed_by) or command.fed_by
-        text = command.given
-        if text is None and fed and all(one.prints is not None for one in fed):
-            text = "".join(one.prints or "" for one in fed)
-        if text is None:
-            return Runs(
-                texts=tuple(texts), reasons=(f"{UNSEEN}: make reads what is made while it runs",) if fed else ()
-            )
-        texts += [
-            line.partition(";")[2] or line.lstrip("\t@-")
-            for line in text.splitlines()
-            if line.startswith("\t") or ";" in line
-        ]
-        texts += [found[1] for found in _MAKE_SHELL.finditer(text)]
+        return Runs(texts=tuple(texts), reasons=(f"{UNSEEN}: make reads rules that are made while it runs",))
     return Runs(texts=tuple(texts))
 
 
