@@ -61,21 +61,21 @@ curl wget ; ; ; ~.*169\.254\.169\.254.*
 """Commands that print secrets."""
 _CURL = "-d --data --data-binary --data-raw --data-urlencode --data-ascii --json --url-query -F --form -T --upload-file"
 _SENDERS: Mapping[str, tuple[str, str]] = {
-    "curl": (_CURL, "-o -O --output -X --request -H --header -u --user -A -e -b -c --key --cert -E --cacert -K -m"),
-    "wget": ("--post-file --post-data --body-file --body-data", "-O -o --header -U"),
-    **dict.fromkeys(("http", "https", "xh", "xhs"), ("", "")),
-    **dict.fromkeys(("nc", "ncat", "netcat", "socat", "telnet"), ("", "")),
-    "ssh": ("", "-i -F -E -S -o -p -l -L -J"),
-    **dict.fromkeys(("scp", "sftp"), ("", "-i -F -o -P -S -J")),
-    "rsync": ("", "-e --rsh --password-file --exclude-from --include-from --files-from"),
-    **dict.fromkeys(("rclone", "aws", "gsutil", "s3cmd", "s5cmd", "mc", "azcopy"), ("", "--profile --config")),
-    **dict.fromkeys(("gh", "glab"), ("-b --body -F --body-file", "")),
-    "az": ("-f --file -s --source", ""),
-    **dict.fromkeys(("mail", "mailx", "sendmail", "mutt", "msmtp", "swaks"), ("-a --attach --body", "-s")),
-    **dict.fromkeys(("ftp", "tftp", "lftp", "smbclient", "whois", "finger", "termbin", "ncftpput"), ("", "")),
-    **dict.fromkeys(("croc", "wormhole", "ipfs", "pastebinit", "ix"), ("", "")),
-    **dict.fromkeys(("dig", "nslookup", "host", "drill", "ping", "ping6", "delv"), ("", "")),
-    "openssl": ("", "-in -key -cert -CAfile -out -inkey -passin -pass"),
+    program: (sends, valued)
+    for programs, sends, valued in (
+        ("curl", _CURL, "-o -O --output -X --request -H --header -u --user -A -e -b -c --key --cert -E --cacert -K -m"),
+        ("wget", "--post-file --post-data --body-file --body-data", "-O -o --header -U"),
+        ("ssh scp sftp", "", "-i -F -E -S -o -p -P -l -L -J"),
+        ("rsync", "", "-e --rsh --password-file --exclude-from --include-from --files-from"),
+        ("rclone aws gsutil s3cmd s5cmd mc azcopy", "", "--profile --config"),
+        ("gh glab", "-b --body -F --body-file", ""),
+        ("az", "-f --file -s --source", ""),
+        ("mail mailx sendmail mutt msmtp swaks", "-a --attach --body", "-s"),
+        ("openssl", "", "-in -key -cert -CAfile -out -inkey -passin -pass"),
+        ("http https xh xhs nc ncat netcat socat telnet ftp tftp lftp smbclient whois finger termbin ncftpput", "", ""),
+        ("croc wormhole ipfs pastebinit ix dig nslookup host drill ping ping6 delv", "", ""),
+    )
+    for program in programs.split()
 }
 """Programs that send data elsewhere: their options whose values are sent, and others that are followed by a value."""
 _COPYING = words("scp rsync sftp rclone aws gsutil s3cmd s5cmd mc azcopy gcloud")
@@ -84,10 +84,8 @@ _SUBCOMMANDS = {"openssl": "s_client", "gh": "gist release issue pr", "glab": "s
 _SHELLS = words("sh bash zsh dash ksh ash fish")
 _LISTING = words("env printenv set export declare compgen history")
 _PACKING = words(
-    """
-    tar zip 7z gpg base64 base32 xxd od hexdump gzip cat head tail cut tr sed awk grep strings tee dd sort cp mv ln find
-    ls jq yq openssl zstd xz bzip2 rev fold uuencode
-    """
+    "tar zip 7z gpg base64 base32 xxd od hexdump gzip cat head tail cut tr sed awk grep strings tee dd sort cp mv ln"
+    " find ls jq yq openssl zstd xz bzip2 rev fold uuencode"
 )
 _SIGNED_IN = _COPYING | {"ssh", "gh", "glab", "az"}
 """Senders that are given a password or a key every day: to the machine or the service that it is for."""

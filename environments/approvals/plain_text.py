@@ -81,6 +81,7 @@ def _commands(text: str, start: str) -> list[Command] | None:
     found_words: list[Word] = []
     at, is_fed = 0, False
     text = text.strip(" \t\n")
+    text += "\n" if text else ""
     while at < len(text):
         if found := _WORD.match(text, at):
             found_words.append(Word(shlex.split(found[0])[0]))
@@ -90,7 +91,5 @@ def _commands(text: str, start: str) -> list[Command] | None:
         else:
             return None
         at = _BLANKS.match(text, found.end()).end()  # type: ignore[union-attr]
-    if found_words:
-        commands.append(Command(tuple(found_words), fed_by=(commands[-1],) if is_fed else (), start=start))
     is_plain = all("=" not in one.words[0].text and one.words[0].text not in _SYNTAX for one in commands)
     return commands if is_plain else None

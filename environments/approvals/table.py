@@ -111,11 +111,7 @@ class Table:
             if name in self._rows:
                 yield name, command.args
         name = command.name
-        if (
-            "service" in self._rows
-            and command.words
-            and command.words[0].text.startswith(("/etc/init.d/", "/etc/rc.d/"))
-        ):
+        if "service" in self._rows and command.line.startswith(("/etc/init.d/", "/etc/rc.d/")):
             yield "service", (Word(name), *command.args)
         if name in _INTERPRETERS:
             options = Options.of(command.args, ("-m", "-W", "-X", "-c", "-e", "-r", "-d"), first_ends=True)
