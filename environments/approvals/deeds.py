@@ -158,7 +158,7 @@ pm2 supervisorctl: delete|stop all
 supervisorctl: shutdown
 systemctl: isolate|set-default
 systemctl: stop|disable|mask|kill ; ; ; critical_units
-service rc-service: * stop ; ; ; ?serves_others
+service rc-service ; stop ; ; first critical_units
 rc-update: del|delete
 launchctl: bootout|unload|remove|disable
 
@@ -482,10 +482,6 @@ def _mode(command: Command) -> tuple[str, tuple[Word, ...]]:
     return (operands[0].text if operands else "", operands[1:])
 
 
-def _files(command: Command, options: Options, operands: Sequence[Word]) -> Sequence[Word]:
-    return _mode(command)[1]
-
-
 def _opened(word: Word, command: Command) -> str | None:
     """Return the same as `written`, but None for files of a home: their own permissions are set every day."""
     return None if word.text.startswith(("~/", "/home/", "/root/")) else written(word, command)
@@ -508,11 +504,8 @@ def _kills_all(command: Command) -> bool:
     texts = command.texts
     if not {"-l", "-L", "-0"}.isdisjoint(texts):
         return False
-    if texts[:1] in (("-s",), ("-n",), ("--signal",)):
-        texts = texts[2:]
-    elif len(texts) > 1 and texts[0].startswith("-") and texts[0] != "--":
-        texts = texts[1:]
-    return not {"-1", "0", "1"}.isdisjoint(texts)
+    is_signal = len(texts) > 1 and texts[0].startswith("-") and texts[0] != "--"
+    return not {"-1", "0", "1"}.isdisjoint(texts[is_signal:])
 
 
 def chain(commands: Sequence[Command]) -> Iterator[Command]:
@@ -527,10 +520,6 @@ def _replaces_jobs(command: Command) -> bool:
     reads = command.fed_by or command.given is not None or command.redirects
     words = [text for text in command.texts if text != "-"]
     return bool(not words and reads and not any(fed.name == "crontab" for fed in command.fed_by))
-
-
-def _serves_others(command: Command) -> bool:
-    return any(re.fullmatch(_CRITICAL_UNITS, one) for one in (command.name, command.texts[0]))
 
 
 _COMMENT_OR_TEXT = re.compile(r"(--[^\n]*|/\*(?:.*?\*/|.*))|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
@@ -635,14 +624,13 @@ _TABLE = Table(
         "moved": _moved,
         "targets": _targets,
         "owned": _owned,
-        "files": _files,
+        "files": lambda command, options, operands: _mode(command)[1],
         "roots": lambda command, options, operands: roots_of(command),
         "answered": lambda command: bool(command.given or command.fed_by),
         "sets_user": lambda command: bool(_SETS_USER.fullmatch(_mode(command)[0]) and _mode(command)[1]),
         "opens_to_all": lambda command: bool(_TO_ALL.fullmatch(_mode(command)[0])),
         "kills_all": _kills_all,
         "replaces_jobs": _replaces_jobs,
-        "serves_others": _serves_others,
         "drops_documents": lambda command: any(map(_DOCUMENTS.search, _statements(command))),
         "reads_flush": lambda command: bool(_FLUSHES.search(command.given or "")),
         "_uninstalls": "remove|rm|purge|autoremove|erase|uninstall|del|delete|autopurge|full-remove",

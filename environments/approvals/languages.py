@@ -36,7 +36,7 @@ _LANGUAGES: Mapping[str, tuple[str, str]] = {
 }
 """Interpreters: options that are followed by a program, and others that are followed by a value."""
 _GUESSED = frozenset(_LANGUAGES) - words(
-    "python pypy ipython ipython3 micropython perl ruby node nodejs bun deno php lua luajit tclsh wish mongosh mongo"
+    "python pypy ipython ipython3 micropython perl ruby node nodejs bun deno php lua luajit mongosh mongo"
 )
 """Languages of which only the literals are read: what would be a command there is held to be one."""
 _SUBCOMMANDS = words("run eval e exec script")
@@ -59,8 +59,6 @@ _LINES = {
         ),
         "sqlplus ranger weechat irssi": r"^\s*!\s*(.+)|^\s*/?(?:host|shell|exec)\s+(.+)",
         "mail mailx mutt": r"^\S{0,2}~[!|]\s*(.+)|^`(.+)`$",
-        "osascript": r"do shell script \"((?:[^\"\\]|\\.)*)\"",
-        "tclsh wish expect": r"\b(?:exec|spawn|system)\s+([^\];\n]+)",
         "sqlcmd isql": r"(?i:xp_cmdshell)\s*'((?:[^']|'')+)'|^\s*[:!]+\s*(.+)",
         "tex latex pdftex pdflatex xetex xelatex luatex lualatex": r"write18\s*\{([^}]+)|\\input\s*\|\"?([^\"]+)",
         "m4": r"e?syscmd\(\s*`?([^)']+)",
@@ -75,11 +73,9 @@ _LINES = {
 """Clients and editors: a line, or a part of it, that is handed to a shell."""
 _SHELL_CALLS = words(
     """
-    system system2 popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
+    system popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
     check_output getoutput getstatusoutput Popen execute execl execle execlp execv execve execvp execvpe spawnl spawnlp
     spawnv spawnvp posix_spawn posix_spawnp capture2 capture2e capture3 create_subprocess_shell create_subprocess_exec
-    shell_command async_shell_command shell_command_to_string call_process_shell_command run_program syscmd esyscmd
-    ProcessBuilder startProcess
     """
 )
 _WITH_MODULE = words("run call exec spawn shell sh command Command cmd EXEC")
@@ -88,13 +84,8 @@ _MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fab
 _BARE = re.compile(r"perl|ruby|raku|chef-apply|php|R|Rscript|julia|elixir|lua|osascript")
 _BARE_CALLS = words("perl ruby raku")
 _EVALUATES = words("eval exec instance_eval class_eval execfile loadstring runInThisContext runInNewContext Function")
-_REMOVES = words(
-    """
-    rmtree remove_tree rm_rf rm_r rmSync rmdirSync rimraf removeSync remove_dir remove_entry emptyDirSync rmtree_safe
-    delete_directory
-    """
-)
-_UNLINKS = words("remove unlink unlinkSync rm removedirs delete_file")
+_REMOVES = words("rmtree remove_tree rm_rf rm_r rmSync rmdirSync rimraf removeSync remove_dir remove_entry")
+_UNLINKS = words("remove unlink unlinkSync rm removedirs")
 _COPIES = dict.fromkeys(("copy", "copy2", "copyfile", "copyFileSync"), "cp") | dict.fromkeys(
     ("move", "rename", "renameSync"), "mv"
 )
@@ -125,7 +116,7 @@ _WALKS = re.compile(
     r"glob|\bwalk|scandir|iterdir|listdir|readdir|opendir|children|\bfind|Dir\b|Directory|shelljs|rimraf"
 )
 _REMOVING = re.compile(
-    r"unlink|rm_?rf|\brm\b|rimraf|rmdir|rmtree|\bdelete(?:Dir|Recursively)?!?\s*\(|\bremove\w*!?\s*\("
+    r"unlink|delete-directory|rm_?rf|\brm\b|rimraf|rmdir|rmtree|\bdelete(?:Dir|Recursively)?!?\s*\(|\bremove\w*!?\s*\("
     r"|del_dir|RemoveAll|remove(?:Item|Directory|Path)"
 )
 _PRINTS = re.compile(r"print\w*|puts|putStr\w*|echo|say|log|write\w*|message|display", re.IGNORECASE)
@@ -183,7 +174,7 @@ def _lines(pattern: re.Pattern[str], command: Command) -> Runs:
     """Return what the arguments and the input of a client hand to a shell."""
     feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
     lines = [
-        re.sub(r"^--?(?!-?pager)[\w-]+=|^-[a-zA-Z](?=!)", "", line).replace("file delete ", "exec rm -r ")
+        re.sub(r"^--?(?!-?pager)[\w-]+=|^-[a-zA-Z](?=!)", "", line)
         for text in (*command.texts, command.given or "", *(one.prints or "" for one in feeding))
         for line in text.splitlines()
         if len(line) < _MAX_PROGRAM
@@ -228,8 +219,6 @@ def _given(code: str, command: Command) -> Runs:
         feeding = tuple(fed for word in command.args for fed in word.fed_by)
         reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
         return Runs(reasons=(reason,) if reason else ())
-    if command.name in ("emacs", "emacsclient", "sbcl", "guile", "racket", "clojure"):
-        code = re.sub(r"(?<=[a-z])-(?=[a-z])", "_", code)
     return _judged(code, command)
 
 
@@ -242,7 +231,7 @@ def _guessed(code: str, command: Command) -> Runs:
         if kind in ("string", "shell") and not _PRINTS.fullmatch(before)
     ][:_MAX_LITERALS]
     guesses = [literals[at : at + 8] for at in range(len(literals))]
-    for text in (*re.split(r"[;\n|]", code)[:_MAX_LITERALS], *literals):
+    for text in (*re.split(r"[;\n|]", code.replace("file delete", "rm -r"))[:_MAX_LITERALS], *literals):
         try:
             guesses.append(shlex.split(text[:_MAX_GUESS].strip("`'$[]() ").replace("<", " ").replace(">", " ")))
         except ValueError:
@@ -427,7 +416,7 @@ class _Program:
             self._shell(arguments, name)
         elif name in _EVALUATES and not dotted:
             self._evaluate(first, self._tokens[at + 2][1])
-        elif name in _REMOVES or (name in ("rm", "unlink") and self._is_recursive(name)):
+        elif name in _REMOVES or (name == "rm" and "recursive" in self._code):
             self._remove(at, first)
         elif name in _UNLINKS or (name == "delete" and module == "File"):
             self._run("rm", "-f", *[text for text in arguments[:1] if not text.startswith(UNKNOWN)])
@@ -435,10 +424,6 @@ class _Program:
             self._run(_COPIES[name], *arguments[:2])
         elif name in _WRITES:
             self._open(name, module, arguments, at)
-
-    def _is_recursive(self, name: str) -> bool:
-        of_fs = name == "rm" and re.search(r"\bfs\b|promises", self._code)
-        return "recursive" in self._code and bool(of_fs or self._language in ("R", "Rscript", "julia"))
 
     def _is_shell(self, name: str, module: str, *, dotted: bool) -> bool:
         """Return True if a call of a common name runs a program, as `subprocess.run` and unlike `asyncio.run`."""

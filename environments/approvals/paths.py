@@ -15,11 +15,7 @@ def words(text: str) -> frozenset[str]:
 
 
 _HOME = "/home/user"
-_SYSTEM = words(
-    """
-    bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run
-    """
-)
+_SYSTEM = words("bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run")
 _OWN = re.compile(
     r"/(?:tmp|var/tmp|var/cache|dev/shm|var/www|usr/src|var/folders)/[^/]+.*"
     r"|/var/lib/apt/lists(?:/.*)?|/(?:usr/local|run/user)/[^/]+/[^/]+/.+|/usr/local/(?:bin|src)/[^/]+|/usr/local/lib/.+/.+"
@@ -29,10 +25,8 @@ _OWN = re.compile(
 _KEPT_DEPTH = {"home": 2, "Users": 2}
 """Parts of a path that is worth keeping as a whole; 1 elsewhere."""
 _PRECIOUS = words(
-    """
-    .ssh .gnupg .config .local .aws .kube .docker .password-store .mozilla Documents Desktop Pictures Downloads
-    Music Videos Library
-    """
+    ".ssh .gnupg .config .local .aws .kube .docker .password-store .mozilla Documents Desktop Pictures Downloads"
+    " Music Videos Library"
 )
 _HISTORIES = re.compile(r"\.(?:bash|zsh|sh|python|mysql|psql|sqlite)_history|\.lesshst|\.viminfo")
 _SHELL_FILES = re.compile(
@@ -44,14 +38,8 @@ _SHELL_FILES = re.compile(
 _HARMLESS_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty\d*|ptmx|fd/.*|shm/.*|pts/.*|tcp/.*|udp/.*)"
 )
-_KEPT_FILES = (
-    "/usr/bin/",
-    "/usr/sbin/",
-    "/usr/lib/",
-    "/var/spool/cron",
-    "/var/run/docker.sock",
-    "/var/log/",
-    "/var/lib/dpkg/",
+_KEPT_FILES = tuple(
+    words("/usr/bin/ /usr/sbin/ /usr/lib/ /var/spool/cron /var/run/docker.sock /var/log/ /var/lib/dpkg/")
 )
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
 _WORKPLACES = frozenset(["tmp", "home", "Users", "root", "workspace", "workspaces", "app"])
