@@ -200,7 +200,7 @@ class _Reader:
     # Texts.
 
     def text(self, text: str, given: _Flow) -> _Flow:
-        """Read shell text in the present state, and return what it prints."""
+        """Read shell text in the present state, and return the commands in it that print."""
         self._spend(len(text))
         root = self._parsed(text)
         if root.has_error and _LONE_SLASH.search(text):
@@ -317,12 +317,23 @@ class _Reader:
         return given
 
     def _if(self, node: Node, given: _Flow) -> _Flow:
-        branches: list[list[Node]] = [[]]
+        clauses: list[list[Node]] = [[]]
         for child in node.children:
             if child.type in ("elif_clause", "else_clause"):
-                branches.append([])
-            branches[-1].append(child)
-        return self._branches([partial(self._sequence, nodes, given) for nodes in branches])
+                clauses.append(child.children)
+            else:
+                clauses[0].append(child)
+        return self._clauses(clauses, given)
+
+    def _clauses(self, clauses: Sequence[Sequence[Node]], given: _Flow) -> _Flow:
+        """Read a condition, then its branch and the other clauses as what may run or not."""
+        first, *others = clauses
+        then = next((at for at, child in enumerate(first) if child.type == "then"), 0)
+        condition = self._sequence(first[:then], given)
+        branches = [partial(self._sequence, first[then:], given)]
+        if others:
+            branches.append(partial(self._clauses, others, given))
+        return _either([condition, self._branches(branches)])
 
     def _case(self, node: Node, given: _Flow) -> _Flow:
         self._words([child for child in node.children if child.is_named and child.type != "case_item"])
@@ -455,10 +466,8 @@ class _Reader:
         operator = next((_text(child) for child in node.children if not child.is_named), "")
         if any(child.is_error and _text(child) == ">" for child in node.children):
             operator = "<>"
-        given: _Flow = ()
-        if here_string:
-            given = (Command(prints=target.text + "\n"),)
-        elif operator == "<":
+        given: _Flow = (Command(prints=target.text + "\n"),) if here_string else ()
+        if operator == "<" and not here_string:
             given = target.fed_by or self._writers(target.text)
         elif operator == "<&":
             given = self._writers(f"&{target.text}")
@@ -603,7 +612,7 @@ class _Reader:
         return self._call(function, command.args, given) if function is not None else flow
 
     def note(self, command: Command, given: _Flow) -> _Flow:
-        """Note a command with all that it runs in its turn, and return what prints."""
+        """Note a command with all that it runs in its turn, and return the commands that print."""
         self._spend(_COST + sum(len(word.text) for word in command.words) + len(command.fed_by))
         if time.thread_time() > self._ends:
             raise TooMuchError(_TOO_LONG)
