@@ -34,30 +34,6 @@ done
 
 
 @contextlib.contextmanager
-def docker(folder: Path) -> Iterator[BaseEnvironment]:
-    with backends.docker(folder) as subject, subject.make() as env:
-        yield env
-
-
-@contextlib.contextmanager
-def docker_minimal(folder: Path) -> Iterator[BaseEnvironment]:
-    with backends.docker_minimal(folder) as subject, subject.make() as env:
-        yield env
-
-
-@contextlib.contextmanager
-def podman(folder: Path) -> Iterator[BaseEnvironment]:
-    with backends.podman(folder) as subject, subject.make() as env:
-        yield env
-
-
-@contextlib.contextmanager
-def singularity(folder: Path) -> Iterator[BaseEnvironment]:
-    with backends.singularity(folder) as subject, subject.make() as env:
-        yield env
-
-
-@contextlib.contextmanager
 def ssh(folder: Path) -> Iterator[BaseEnvironment]:
     container = SSHContainer(folder)
     try:
@@ -67,12 +43,15 @@ def ssh(folder: Path) -> Iterator[BaseEnvironment]:
         container.remove()
 
 
-@pytest.fixture(
-    scope="module", params=(docker, docker_minimal, podman, singularity, ssh), ids=lambda make: make.__name__
-)
+@pytest.fixture(scope="module", params=("docker", "docker_minimal", "podman", "singularity", "ssh"))
 def env(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseEnvironment]:
-    with request.param(tmp_path_factory.mktemp("target")) as target:
-        yield target
+    folder = tmp_path_factory.mktemp("target")
+    if request.param == "ssh":
+        with ssh(folder) as target:
+            yield target
+    else:
+        with getattr(backends, request.param)(folder) as subject, subject.make() as target:
+            yield target
 
 
 def test_no_file_lands_in_a_denied_directory_that_a_link_is_swapped_for(env: BaseEnvironment) -> None:

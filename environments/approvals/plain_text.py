@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from importlib.util import find_spec
 
 from environments.approvals.command import Command, Word
 from environments.approvals.paths import words
 from environments.approvals.reader import MAX_CHARACTERS, Reading
 from environments.approvals.runners import runs
 
-_LIBRARIES = ("tree_sitter", "tree_sitter_bash")
 _WORD = re.compile(r"""(?:[\w@%+:,./=-]|'[^']*'|"[^"$`\\]*")+""", re.ASCII)
 _BLANKS = re.compile(r"[ \t]*")
 _OPERATOR = re.compile(r"(&&|\|\|?|;(?!;)|\n)[ \t\n]*")
@@ -19,30 +17,6 @@ _SYNTAX = words("if then elif else fi for while until do done case esac select f
 """First words that are no programs, or that change the meaning of later ones."""
 _MAX_DEPTH = 24
 _UNREAD = "it cannot be seen through without the extra `approvals`"
-
-
-def has_parser() -> bool:
-    """Return True if the libraries of the extra `approvals` are installed. Nothing is imported."""
-    return _missing() is None
-
-
-def require_parser(what: str) -> None:
-    """Check that the libraries of the extra `approvals` are installed.
-
-    Args:
-        what: The feature that needs them.
-
-    Raises:
-        MissingExtraError: One is not installed.
-    """
-    if missing := _missing():
-        from environments.extras import missing_library
-
-        raise missing_library(what, missing, "approvals")
-
-
-def _missing() -> str | None:
-    return next((library for library in _LIBRARIES if not find_spec(library)), None)
 
 
 def read_plain_text(text: str, start: str = "") -> Reading:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from importlib.util import find_spec
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ from environments.approvals.words import (
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+_LIBRARIES = ("tree_sitter", "tree_sitter_bash")
 MAX_CHARACTERS = 50_000
 """A longer text is not read at all. Commands that carry a file in a here-document are mostly shorter."""
 _MAX_DEPTH = 24
@@ -132,15 +134,36 @@ def read(text: str, start: str = "") -> Reading:
     return Reading(tuple(reader.commands), tuple(dict.fromkeys(reader.findings)), reader.unread)
 
 
-@cache
-def _parser() -> Parser:
-    try:
-        import tree_sitter
-        import tree_sitter_bash
-    except ImportError as error:
+def has_parser() -> bool:
+    """Return True if the libraries of the extra `approvals` are installed. Nothing is imported."""
+    return _missing() is None
+
+
+def require_parser(what: str) -> None:
+    """Check that the libraries of the extra `approvals` are installed.
+
+    Args:
+        what: The feature that needs them.
+
+    Raises:
+        MissingExtraError: One is not installed.
+    """
+    if missing := _missing():
         from environments.extras import missing_library
 
-        raise missing_library("judging commands", error.name or "tree_sitter", "approvals") from error
+        raise missing_library(what, missing, "approvals")
+
+
+def _missing() -> str | None:
+    return next((library for library in _LIBRARIES if not find_spec(library)), None)
+
+
+@cache
+def _parser() -> Parser:
+    require_parser("judging commands")
+    import tree_sitter
+    import tree_sitter_bash
+
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 

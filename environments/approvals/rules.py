@@ -10,9 +10,9 @@ from environments.approvals.decision import Allow, Ask, CommandRequest, Decision
 from environments.approvals.exfiltration import takes
 from environments.approvals.globs import is_pattern
 from environments.approvals.patterns import AllowedCommand, CommandPattern
-from environments.approvals.plain_text import has_parser, read_plain_text, require_parser
+from environments.approvals.plain_text import read_plain_text
 from environments.approvals.policy import judged
-from environments.approvals.reader import read
+from environments.approvals.reader import has_parser, read, require_parser
 from environments.approvals.settings import ApprovalSettings, Verdict
 
 _SHOWN = 200

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 from pathlib import Path
 
 import pytest
-from targets.script_line import socket_path
+from targets.script_line import connect
 
 from rpc import MAX_MESSAGE_BYTES, Request, Response
 from rpc.connection import MAX_CONNECTIONS
@@ -28,15 +27,6 @@ def test_what_is_no_request_gets_an_error_and_its_connection_is_closed(line, con
         with contextlib.suppress(ConnectionResetError):
             assert reader.readline() == b""
     assert line.run("print(h.echo('still there'))") == "still there\n"
-
-
-def connect(line, count):
-    path = str(Path(socket_path(line)).parent / "socket")
-    connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
-    for each in connections:
-        each.connect(path)
-        each.settimeout(30)
-    return connections
 
 
 def descriptors():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from targets.script_line import rpc_threads, socket_path
+from targets.script_line import connect, rpc_threads, socket_path
 
 from environments.conformance.check import wait_until
 from environments.loop import run
@@ -83,15 +83,6 @@ def test_a_peer_that_leaves_without_reading_harms_nobody(line):
             connected.connect(str(Path(socket_path(line)).parent / "socket"))
             connected.sendall(valid(line))
     assert line.run("print(h.echo('still there'))") == "still there\n"
-
-
-def connect(line, count):
-    path = str(Path(socket_path(line)).parent / "socket")
-    connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
-    for each in connections:
-        each.connect(path)
-        each.settimeout(30)
-    return connections
 
 
 def test_connections_without_the_token_are_not_read_for(line):

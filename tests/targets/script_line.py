@@ -13,6 +13,7 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -196,3 +197,13 @@ def connection(line: Line) -> Iterator[socket.socket]:
 def socket_path(line: Line) -> str:
     """Return the path of the socket that a script of a line connects to."""
     return str(line.place)
+
+
+def connect(line: Line, count: int) -> list[socket.socket]:
+    """Return connections to the socket of a line, over which nothing has been sent."""
+    path = str(Path(socket_path(line)).parent / "socket")
+    connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
+    for each in connections:
+        each.connect(path)
+        each.settimeout(30)
+    return connections
