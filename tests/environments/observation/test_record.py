@@ -93,10 +93,11 @@ def test_an_interrupted_command_says_so_whether_it_had_begun_or_not(env: BaseEnv
 
 def test_a_command_that_waits_for_its_turn_says_for_how_long(env: BaseEnvironment, path: Path, tmp_path: Path):
     env.execute("true")
-    go = tmp_path / "go"
-    first = threading.Thread(target=env.execute, args=(f"while [ ! -e {go} ]; do sleep 0.05; done",))
+    go, runs = tmp_path / "go", tmp_path / "runs"
+    first = threading.Thread(target=env.execute, args=(f"touch {runs}; while [ ! -e {go} ]; do sleep 0.05; done",))
     first.start()
-    assert wait_until(lambda: len(Recorded(path).of("begin")) == 3)
+    assert wait_until(runs.exists)  # a command has begun for the record before it has the session
+    assert len(Recorded(path).of("begin")) == 3
     second = threading.Thread(target=env.execute, args=("echo second",))
     second.start()
     assert wait_until(lambda: len(Recorded(path).of("begin")) == 4)
