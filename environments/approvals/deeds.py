@@ -592,7 +592,7 @@ _ESSENTIAL = (
     r"|passwd|base|base-files|core\d*|snapd|filesystem|mount|init|ca-certificates|network-manager|dbus)(?::\w+)?"
     r"|(?:[.*?^$~]|\.\*|\[.*\])+|~i.*|\?installed|.*\ufffc.*)-?"
 )
-_TABLE = Table(
+TABLE = Table(
     _RULES,
     _VALUED,
     {
@@ -661,4 +661,4 @@ def deed(command: Command) -> str | None:
         return "it erases or hides the history of commands"
     if (command.name in _CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
         return lost
-    return _TABLE.reason(command) if command.name else None
+    return TABLE.reason(command) if command.name else None

@@ -535,6 +535,9 @@ class _Reader:
         self.state.follow(command)
         found = runs(command)
         self.state.findings += found.reasons
+        for guess in found.guesses:
+            with self.state.apart(), self._bounds.deeper():
+                self.note(guess, given)
         if command.name == "trap":
             for script in found.texts:
                 self._trap(script)

@@ -12,6 +12,7 @@ from environments.approvals import languages, paths
 from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
 from environments.approvals.deeds import narrows, roots_of
 from environments.approvals.globs import names_of
+from environments.approvals.guesses import guesses
 from environments.approvals.options import Options
 
 _NOTHING = Runs()
@@ -214,7 +215,10 @@ def runs(command: Command) -> Runs:
             found += _inner(
                 command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands
             )
-    return found + languages.runs(command)
+    found += languages.runs(command)
+    if command.guessed:
+        return found
+    return found + Runs(guesses=guesses(command, found.commands, found.texts))
 
 
 def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs:
