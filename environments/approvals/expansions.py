@@ -111,6 +111,8 @@ class Expander:
         scripts = [found[1].decode(errors="replace") for found in _BACKTICKS.finditer(node.text or b"")]
         for script in scripts:
             self._run(re.sub(r"\\([`\\$])", r"\1", script), ())
+        if not node.child_count and _SUBSTITUTES.search(text_of(node)):  # tree-sitter has taken them for text
+            self._state.unread = UNCLEAR
         at, texts = node.start_byte, []
         for child in node.children:
             if child.is_named and child.type != "heredoc_content":
@@ -180,6 +182,8 @@ class Expander:
     def _substitution(self, node: Node, quoted: bool) -> list[Piece]:
         text = text_of(node).strip()
         script: str | Sequence[Node] = node.children
+        if text.startswith("`") and "``" in text:  # of which tree-sitter makes one
+            self._state.unread = UNCLEAR
         if text.startswith("`") and "\\" in text:
             script = re.sub(r'\\([`\\$"])' if quoted else r"\\([`\\$])", r"\1", text[1:-1])
         flow = self._run(script, ())

@@ -676,7 +676,7 @@ def _variables(command: Command) -> Runs:
     """Return what variables make other programs run."""
     found = _NOTHING
     for name, word in (*command.assignments, *_named_values(command)):
-        if name in _PROMPTS and word.literal:
+        if name in _PROMPTS:
             found += Runs(texts=(": " + evaluated(word.text),)) + _output(word.fed_by)
         elif name in _PROGRAM_VARIABLES and word.literal:
             found += Runs(texts=(word.text.lstrip("|"),))
