@@ -67,7 +67,7 @@ def test_a_denied_tool_call_is_refused_in_the_script_with_the_reason(env: BaseEn
     ]
 
 
-def test_a_tool_calls_hook_counts_from_the_next_script_on_and_the_calls_own_goes_before_it(env: BaseEnvironment) -> None:
+def test_a_tool_calls_hook_counts_from_the_next_script_on_and_yields_to_the_calls_own(env: BaseEnvironment) -> None:
     def note() -> None:
         env.gate.before_tool_call = lambda request: "not any more"
 
