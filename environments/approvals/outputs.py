@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from environments.approvals.bounds import MAX_VALUE
-from environments.approvals.command import Command
+from environments.approvals.command import UNKNOWN, Command
 from environments.approvals.options import Options
 from environments.approvals.runners import COPYING
 from environments.approvals.words import ansi_c
@@ -18,28 +19,22 @@ _PRINTS = {
     "mktemp": "/tmp/tmp.made\n",  # noqa: S108 - a name of the kind that it makes
     "whoami": "user\n",
     "git rev-parse --show-toplevel": ".\n",
-    "dirname sh": ".\n",
     "basename .": "project\n",
     **dict.fromkeys(("true", ":", "false", "cd", "test", "[", "[[", ""), ""),
 }
 """The output of commands, by the whole line or by the program."""
 _DIRECTIVE = re.compile(r"%(.)", re.DOTALL)
-_OUTPUT_OPTION = re.compile(r"^(?:of=|-[a-zA-Z]*[oO](?=.)|--output(?:-document)?=)")
 _WRITING = frozenset({"tee", "curl", "wget", "dd", *COPYING})
 
 
 def printed(command: Command) -> str | None:
     """Return the text that a command prints, wherever it goes, where its words tell it; else None."""
     name, texts = command.name, command.texts
-    if name == "echo":
-        return _echoed(texts)
-    if name == "printf":
-        return _formatted(texts)
+    if name in _PRINTING:
+        return _PRINTING[name](texts)
     if name in ("cat", "tee"):
         reads_files = name == "cat" and any(not text.startswith("-") for text in texts if text != "-")
         return None if reads_files else command.given
-    if texts and (name == "which" or (name == "command" and texts[0] in ("-v", "-V"))):
-        return texts[-1] + "\n"
     if name == "pwd":
         return (command.directory or ".") + "\n"
     return _PRINTS.get(command.line, _PRINTS.get(name))
@@ -69,6 +64,23 @@ def _formatted(texts: Sequence[str]) -> str | None:
     )
 
 
+def _located(texts: Sequence[str]) -> str | None:
+    return texts[-1] + "\n" if texts and texts[0] in ("-v", "-V") else None
+
+
+def _parent(texts: Sequence[str]) -> str | None:
+    return (posixpath.dirname(texts[0]) or ".") + "\n" if len(texts) == 1 and UNKNOWN not in texts[0] else None
+
+
+_PRINTING: Mapping[str, Callable[[Sequence[str]], str | None]] = {
+    "echo": _echoed,
+    "printf": _formatted,
+    "command": _located,
+    "which": lambda texts: _located(("-v", *texts)),
+    "dirname": _parent,
+}
+
+
 def joined(flows: Sequence[Flow]) -> Flow:
     """Return what several commands print one after the other."""
     return tuple(command for flow in flows for command in flow)
@@ -94,8 +106,10 @@ def files_written(command: Command) -> Iterator[str]:
         *sources, target = [word.text for word in Options.of(command.args).operands] or [""]
         paths += [target, *(f"{target.rstrip('/')}/{source.rpartition('/')[2]}" for source in sources)]
         paths += [source.rpartition("/")[2] for source in sources] if target == "." else []
-    elif command.name in _WRITING:  # a download may be named like the end of its address
-        paths += [_OUTPUT_OPTION.sub("", text) for text in command.texts]
-        paths += [text.rpartition("/")[2] for text in command.texts]
+    elif command.name in _WRITING:
+        options = Options.of(command.args, ("-o", "-O", "--output", "--output-document"))
+        paths += [value for _, value in options.values]
+        paths += [text.partition("of=")[2] or text for text in command.texts if command.name in ("tee", "dd")]
+        paths += [text.rpartition("/")[2] for text in command.texts if "/" in text]  # the end of an address
     for path in paths:
         yield path.removeprefix("./")

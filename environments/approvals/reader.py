@@ -7,8 +7,8 @@ writes are known from then on. Everything else is UNKNOWN.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -130,11 +130,16 @@ class _Reader:
 
     def _in_subshell(self, script: str | Sequence[Node], given: Flow) -> Flow:
         """Read a text or nodes, and leave the variables as they were."""
+        with self._apart():
+            return self.text(script, given) if isinstance(script, str) else self._sequence(script, given)
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Read another shell in the block, whose traps run at its end."""
         traps = len(self._traps)
         with self.state.apart(), self._bounds.deeper():
-            flow = self.text(script, given) if isinstance(script, str) else self._sequence(script, given)
+            yield
             self._run_traps(traps)
-        return flow
 
     def _trap(self, text: str) -> None:
         """Read what is trapped, where all its variables are set, and when the shell ends."""
@@ -277,7 +282,7 @@ class _Reader:
             with self.state.branching():
                 flow = once()
             self.state.merge([before, self.state.variables])
-            changed = [name for name, value in self.state.variables.items() if before.get(name) != value]
+            changed = self.state.changed(before)
             if not changed:
                 return either([flow, flow])
             if turn:
@@ -536,7 +541,7 @@ class _Reader:
         found = runs(command)
         self.state.findings += found.reasons
         for guess in found.guesses:
-            with self.state.apart(), self._bounds.deeper():
+            with self._apart():
                 self.note(guess, given)
         if command.name == "trap":
             for script in found.texts:
@@ -555,10 +560,10 @@ class _Reader:
         same = command.name in _SAME_SHELL
         with self._bounds.deeper():
             for one in found.commands:
-                with nullcontext() if same else self.state.apart():
+                with nullcontext() if same else self._apart():
                     inner.append(self._dispatch(one, given) if same else self.note(one, given))
             for script in found.texts:
-                with nullcontext() if same else self.state.apart():
+                with nullcontext() if same else self._apart():
                     if found.arguments is not None:
                         self.state.set("0", found.arguments[:1])
                         self.state.set("@", found.arguments[1:])

@@ -92,6 +92,21 @@ def one_word(value: Array) -> Word:
     return value[0] if len(value) == 1 else Word(" ".join(word.text for word in value))
 
 
+def _texts(values: tuple[Array, ...]) -> list[list[str]]:
+    return [[word.text for word in value] for value in values]
+
+
+def _different(values: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Return values without those of the same text; UNKNOWN alone if one of several is, or if they are too many."""
+    different: dict[tuple[str, ...], Array] = {}
+    for value in values:
+        different.setdefault(tuple(word.text for word in value), value)
+    words = [word for value in different.values() for word in value]
+    if len(different) > _MAX_VALUES or (len(different) > 1 and any(not word.literal for word in words)):
+        return ((Word(UNKNOWN, quoted=False, fed_by=tuple(fed for word in words for fed in word.fed_by)),),)
+    return tuple(different.values())
+
+
 class State:
     """What the commands so far have set."""
 
@@ -170,10 +185,17 @@ class State:
             for name, values in variables.items():
                 before = together.setdefault(name, values)
                 if before is not values and before != values:
-                    both = tuple(dict.fromkeys((*before, *values)))
-                    together[name] = (UNKNOWN_VALUE,) if UNKNOWN_VALUE in both or len(both) > _MAX_VALUES else both
+                    together[name] = _different(before + values)
                     self._several.add(name)
         self.variables = together
+
+    def changed(self, before: Variables) -> list[str]:
+        """Return the variables that have other values than before."""
+        return [
+            name
+            for name, values in self.variables.items()
+            if values is not before.get(name) and _texts(values) != _texts(before.get(name, ()))
+        ]
 
     def alternatives(self, text: str) -> Iterator[Variables]:
         """Return the variables for each combination of the values of those that a text uses; none if there is one."""
