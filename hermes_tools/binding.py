@@ -1,75 +1,70 @@
-"""Tools for callers: functions without the environment parameter, whose arguments are checked."""
+"""Tools for callers: functions without the environment parameter, whose arguments are checked by type."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Concatenate, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from hermes_tools.arguments import check_arguments
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_TYPES = {str: "text", int: "a whole number", float: "a number", bool: "True or False", type(None): "None"}
 
 
 def bound_to(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
-    """Return `tool` as a function that works on `env`, with the signature and docstring it has without it."""
+    """Return `tool` as a function that works on `env`, with its docstring, and its signature but for the environment.
 
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return tool(env, *args, **kwargs)
-
-    return _presented(call, tool)
+    The function raises TypeError, which names the argument, if one is missing, unknown or of a wrong type.
+    """
+    return _bound(tool, lambda: env, for_model=False)
 
 
 def for_model(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
     """Return `bound_to`'s function with the values of secrets removed from its results and errors."""
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        return _shown(env, tool, *args, **kwargs)
-
-    return _presented(call, tool)
+    return _bound(tool, lambda: env, for_model=True)
 
 
 def on_configured_environment(tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
     """Return `for_model` on the environment that the settings name, started on first use."""
 
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def configured() -> BaseEnvironment:
         # Imported on the first call: importing the tools must not load settings or backends.
         from environments.tasks import get_environment
 
-        return _shown(get_environment(), tool, *args, **kwargs)
+        return get_environment()
 
-    return _presented(call, tool)
-
-
-def _shown(
-    env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R], *args: P.args, **kwargs: P.kwargs
-) -> R:
-    view = env.model_view()
-    try:
-        return view.value(tool(env, *args, **kwargs))
-    except TerminalError as error:
-        view.hide_in(error)
-        raise
+    return _bound(tool, configured, for_model=True)
 
 
-def _presented(call: Callable[P, R], tool: Callable[..., R]) -> Callable[P, R]:
-    environment, signature = _signature_behind_environment(tool)
+def _bound(
+    tool: Callable[Concatenate[BaseEnvironment, P], R], environment: Callable[[], BaseEnvironment], *, for_model: bool
+) -> Callable[P, R]:
+    first, signature = _signature_behind_environment(tool)
 
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        check_arguments(tool, signature, args, kwargs)
-        return call(*args, **kwargs)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_arguments(tool, signature.bind(*args, **kwargs).arguments)
+        env = environment()
+        if not for_model:
+            return tool(env, *args, **kwargs)
+        view = env.model_view()
+        try:
+            return view.value(tool(env, *args, **kwargs))
+        except TerminalError as error:
+            view.hide_in(error)
+            raise
 
-    functools.update_wrapper(checked, tool)
+    functools.update_wrapper(call, tool)
     # Without these two, tools that inspect a function would find the environment parameter again.
-    del checked.__dict__["__wrapped__"]
-    checked.__annotations__ = {name: kind for name, kind in tool.__annotations__.items() if name != environment}
-    checked.__dict__["__presents__"] = tool
-    checked.__dict__["__signature__"] = signature
-    return checked
+    del call.__dict__["__wrapped__"]
+    call.__annotations__ = {name: hint for name, hint in tool.__annotations__.items() if name != first}
+    call.__dict__["__presents__"] = tool
+    call.__dict__["__signature__"] = signature
+    return call
 
 
 @functools.cache
@@ -78,3 +73,56 @@ def _signature_behind_environment(tool: Callable[..., object]) -> tuple[str, ins
     signature = inspect.signature(tool)
     environment, *parameters = signature.parameters.values()
     return environment.name, signature.replace(parameters=parameters)
+
+
+def check_arguments(tool: Callable[..., object], given: Mapping[str, object]) -> None:
+    """Check arguments against the annotations of a tool.
+
+    Raises:
+        TypeError: One has a wrong type.
+    """
+    hints = _hints(tool)
+    for parameter, value in given.items():
+        if not _fits(value, hints[parameter]):
+            raise TypeError(f"{parameter} must be {_described(hints[parameter])}, not {_type_of(value)}")
+
+
+@functools.cache
+def _hints(tool: Callable[..., object]) -> dict[str, object]:
+    return get_type_hints(tool)
+
+
+def _fits(value: object, hint: object) -> bool:
+    """Return whether a value has a type. A bool is no number."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is Literal:  # the tool lists its values itself
+        return any(_fits(value, type(part)) for part in parts)
+    if origin is list and isinstance(value, str):  # one text without the list, as models write it
+        return True
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return isinstance(value, list | tuple) and all(_fits(item, parts[0]) for item in value)
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    assert isinstance(hint, type), f"arguments of type {hint} are not checked yet"
+    return isinstance(value, hint)
+
+
+def _described(hint: object) -> str:
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(_described, parts))
+    if origin is Literal:
+        return " or ".join(map(repr, parts))
+    if isinstance(origin, type):
+        return f"a list of {_described(parts[0])}s"
+    assert isinstance(hint, type)
+    return _TYPES[hint]
+
+
+def _type_of(value: object) -> str:
+    if isinstance(value, list | tuple) and value:
+        items = dict.fromkeys(type(item).__name__ for item in value)
+        return f"{type(value).__name__} of {', '.join(items)}"
+    return "None" if value is None else type(value).__name__

@@ -1,4 +1,7 @@
-"""Interruption of a tool whose script has ended: its work on this machine polls the scope of its thread."""
+"""Ends of a tool's work on this machine: a deadline, and the end of the script that called the tool.
+
+The work polls both: the scope of a script's calls is cancelled when the script has ended.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,27 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 from environments.cancellation import current_scope
+from environments.plain_number import plain_number
 
-_CHECK_SECONDS = 0.05
-"""The time between two checks of the scope."""
+_POLL_SECONDS = 0.05
+"""The time between two checks."""
+MAX_BLOCKING = 32
+_BLOCKING = threading.BoundedSemaphore(MAX_BLOCKING)
+"""Limits the threads of `Deadline.abandoning`."""
+
+T = TypeVar("T")
 
 
 class ToolInterruptedError(Exception):
     """The script that called the tool has ended."""
+
+
+class OutOfTimeError(Exception):
+    """The time is up."""
 
 
 def raise_if_interrupted() -> None:
@@ -24,20 +39,84 @@ def raise_if_interrupted() -> None:
         raise ToolInterruptedError("it was interrupted")
 
 
-@contextlib.contextmanager
-def held(lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock in the block, and wait for it no longer than the current scope lasts.
+class Deadline:
+    """The end of a call: after its seconds, with the scope that it was made in, or by `stop`.
 
-    Raises:
-        ToolInterruptedError: The scope was cancelled first.
+    Args:
+        seconds: From now on.
     """
-    raise_if_interrupted()
-    while not lock.acquire(timeout=_CHECK_SECONDS):
-        raise_if_interrupted()
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._scope = current_scope()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End all work under this deadline."""
+        self._stopped = True
+
+    def remaining(self) -> float:
+        """Return the seconds that are left, more than 0.
+
+        Raises:
+            OutOfTimeError: None are left.
+            ToolInterruptedError: The scope was cancelled, or `stop` was called.
+        """
+        if self._stopped or (self._scope and self._scope.cancelled):
+            raise ToolInterruptedError("it was interrupted")
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise OutOfTimeError(f"timed out after {plain_number(self._seconds)} s")
+        return left
+
+    def moment(self) -> float:
+        """Return the seconds to wait until the next check of the deadline. Raises as `remaining`."""
+        return min(_POLL_SECONDS, self.remaining())
+
+    @contextlib.contextmanager
+    def held(self, lock: threading.Lock | threading.Semaphore) -> Iterator[None]:
+        """Hold a lock, or one place of a semaphore, in the block. Raises as `remaining`."""
+        self._acquire(lock)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def abandoning(self, work: Callable[[], T]) -> T:
+        """Return the result of `work`, which blocks and cannot be ended. When the time is up, it is abandoned.
+
+        It runs in a thread of its own until it ends by itself. At most 32 of these threads run at once in this process.
+        Raises as `work` and as `remaining`.
+        """
+        self._acquire(_BLOCKING)
+        future: Future[T] = Future()
+        try:
+            threading.Thread(target=_run, args=(work, future), name="hermes-web-wait", daemon=True).start()
+        except RuntimeError:  # no more threads
+            _BLOCKING.release()
+            raise
+        while not future.done():
+            wait([future], timeout=self.moment())
+        return future.result()
+
+    def _acquire(self, lock: threading.Lock | threading.Semaphore) -> None:
+        while not lock.acquire(timeout=self.moment()):
+            pass
+
+
+def _run(work: Callable[[], T], future: Future[T]) -> None:
     try:
-        yield
+        future.set_result(work())
+    except BaseException as error:
+        future.set_exception(error)
     finally:
-        lock.release()
+        _BLOCKING.release()
+
+
+def held(lock: threading.Lock) -> contextlib.AbstractContextManager[None]:
+    """Hold a lock in the block. Raises ToolInterruptedError if the current scope is cancelled first."""
+    return Deadline(threading.TIMEOUT_MAX).held(lock)
 
 
 def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
@@ -53,12 +132,11 @@ def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
     Raises:
         ToolInterruptedError: The scope was cancelled first.
     """
-    seconds = min(seconds, threading.TIMEOUT_MAX)
     if current_scope() is None:
-        return come(seconds)
-    deadline = time.monotonic() + seconds
-    while not come(max(0.0, min(_CHECK_SECONDS, deadline - time.monotonic()))):
-        raise_if_interrupted()
-        if time.monotonic() >= deadline:
-            return False
-    return True
+        return come(min(seconds, threading.TIMEOUT_MAX))
+    deadline = Deadline(seconds)
+    with contextlib.suppress(OutOfTimeError):
+        while not come(deadline.moment()):
+            pass
+        return True
+    return False

@@ -97,10 +97,10 @@ def _result(
         "submit": lambda one: _write(one, data, "\n"),
         "kill": _kill,
     }
-    act = actions.get(action) if isinstance(action, str) else None
+    act = actions.get(action)
     if act is None:
         return {"error": f"there is no action {action!r}; there are: list, {', '.join(actions)}"}
-    known = env.attachments.get(ProcessTable).find(process_id) if isinstance(process_id, str) else None
+    known = env.attachments.get(ProcessTable).find(process_id) if process_id else None
     if known is None:
         return {"error": _unknown(env, process_id)}
     try:
@@ -124,7 +124,7 @@ def _listed(env: BaseEnvironment, known: BackgroundProcess) -> ListedProcess:
     return listed
 
 
-def _unknown(env: BaseEnvironment, process_id: object) -> str:
+def _unknown(env: BaseEnvironment, process_id: str | None) -> str:
     ids = ", ".join(one.process_id for one in env.attachments.get(ProcessTable).all())
     known = f"there are: {ids}" if ids else "there are none; terminal(background=True) starts one"
     return f"process_id is needed; {known}" if process_id is None else f"there is no process {process_id!r}; {known}"
@@ -166,7 +166,7 @@ def _kill(known: BackgroundProcess) -> ProcessResult:
 
 
 def _write(known: BackgroundProcess, data: str | None, end: str) -> ProcessResult:
-    if not isinstance(data, str):
+    if data is None:
         raise TypeError("data is needed: the text to send")
     if not known.running:
         raise BrokenPipeError("the process has ended and takes no more input")
@@ -175,8 +175,6 @@ def _write(known: BackgroundProcess, data: str | None, end: str) -> ProcessResul
 
 
 def _log(env: BaseEnvironment, known: BackgroundProcess, offset: int, limit: int) -> ProcessResult:
-    _check_whole("offset", offset)
-    _check_whole("limit", limit)
     if limit < 1:
         raise ValueError(f"limit is {limit}; give at least 1")
     state = _state(known)
@@ -197,8 +195,3 @@ def _lines(text: str) -> list[str]:
     lines = [line + "\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
-
-
-def _check_whole(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} is of type {type(value).__name__}; give a whole number")

@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import itertools
+import posixpath
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NotRequired, TypedDict, get_args
 
 from environments.base import BaseEnvironment
+from hermes_tools.files.lines import cut_line
 from hermes_tools.files.target_paths import target_path
-from hermes_tools.interruption import ToolInterruptedError
-from hermes_tools.search.content import ContentQuery, search_content
-from hermes_tools.search.engines import OutputMode, PatternError, names_command
+from hermes_tools.interruption import ToolInterruptedError, raise_if_interrupted
+from hermes_tools.search.engines import Engine, OutputMode, PatternError, content_command, names_command
 from hermes_tools.search.name_pattern import NamePattern
-from hermes_tools.search.output import SearchError, SearchOutput, too_many_files
-from hermes_tools.search.results import Match, SearchResult, shown_path, with_skipped
+from hermes_tools.search.output import Form, Record, SearchError, SearchOutput, too_many_files
 
 SearchTarget = Literal["content", "files"]
 _MOST_LINES = 50_000
 """Matching lines that one call returns; a larger limit has this meaning."""
 _MOST_CONTEXT = 1000
+_MOST_SKIPPED = 100
+"""Skipped files that are listed."""
+_LINE_OVERHEAD = 10
+"""Characters that a line counts for beyond its own, as empty ones are shown too."""
+
+
+class Match(TypedDict):
+    """One match. Its keys depend on `target` and `output_mode`."""
+
+    path: str
+    line: NotRequired[int]
+    content: NotRequired[str]
+    count: NotRequired[int]
+    before: NotRequired[list[str]]
+    after: NotRequired[list[str]]
+
+
+class SearchResult(TypedDict):
+    """Result of `search_files`: `error` alone if it failed."""
+
+    matches: NotRequired[list[Match]]
+    total_count: NotRequired[int]
+    truncated: NotRequired[bool]
+    engine: NotRequired[Engine]
+    skipped: NotRequired[list[str]]
+    error: NotRequired[str]
 
 
 def search_files(
@@ -72,40 +102,123 @@ def search_files(
     ):
         if choice not in choices:
             raise ValueError(f"{name} is {choice!r}; allowed: {', '.join(map(repr, choices))}")
-    where = target_path(env, path)
     names = NamePattern.parse(file_glob) if file_glob else None
+    search = _Search(env, target_path(env, path), path, names, offset, limit)
     try:
         if target == "files":
-            return _search_names(env, where, path, NamePattern.parse(pattern), names, offset, limit)
-        if output_mode == "content":
-            limit = min(limit, _MOST_LINES)
-        return search_content(env, ContentQuery(where, path, pattern, names, offset, limit, output_mode, context))
+            return search.file_names(NamePattern.parse(pattern))
+        return search.content(pattern, output_mode, context)
     except (SearchError, PatternError) as error:
         return {"error": str(error)}
     except ToolInterruptedError:
         return {"error": f"searching {path} was interrupted"}
 
 
-def _search_names(
-    env: BaseEnvironment,
-    where: str,
-    shown: str,
-    pattern: NamePattern,
-    names: NamePattern | None,
-    offset: int,
-    limit: int,
-) -> SearchResult:
-    def is_wanted(path: str) -> bool:
-        return pattern.matches(path) and (names is None or names.matches(path))
+@dataclass(frozen=True, slots=True)
+class _Search:
+    env: BaseEnvironment
+    where: str
+    """The path as the target sees it."""
+    shown: str
+    """The path as the caller gave it, before which found paths are shown."""
+    names: NamePattern | None
+    """The glob of the files to search; None for all."""
+    offset: int
+    limit: int
 
-    found = SearchOutput(env, where, shown, "names", is_wanted)
-    found.read(names_command(where, pattern.prefilters()))
-    if not found.is_complete:
-        raise too_many_files(env, shown)
-    paths = sorted(record.path for record in found.records if record.path not in found.skipped)
-    result = SearchResult(
-        matches=[Match(path=shown_path(shown, found.is_file, path)) for path in paths[offset : offset + limit]],
-        total_count=len(paths),
-        truncated=offset + limit < len(paths),
-    )
-    return with_skipped(result, found.skipped)
+    def file_names(self, pattern: NamePattern) -> SearchResult:
+        """Search for files by name. Raises SearchError and ToolInterruptedError."""
+        found = self._output("names", lambda path: pattern.matches(path) and self._is_wanted(path))
+        found.read(names_command(self.where, pattern.prefilters()))
+        if not found.is_complete:
+            raise too_many_files(self.env, self.shown)
+        paths = sorted(record.path for record in found.records if record.path not in found.skipped)
+        last = self.offset + self.limit
+        matches = [Match(path=self._shown_path(found, path)) for path in paths[self.offset : last]]
+        result = SearchResult(matches=matches, total_count=len(paths), truncated=last < len(paths))
+        return _with_skipped(result, found.skipped)
+
+    def content(self, pattern: str, mode: OutputMode, context: int) -> SearchResult:
+        """Search for lines, or for the files that have some. Raises as `file_names`, and PatternError."""
+        lines: Form = "groups" if context else "lines"
+        form: Form = lines if mode == "content" else "counts" if mode == "count" else "files"
+        found = self._output(form, self._is_wanted)
+        prefilters = self.names.prefilters() if self.names else []
+        found.read(content_command(self.where, pattern, prefilters, mode, context))
+        records = sorted(record for record in found.records if record.path not in found.skipped)
+        matches = [record for record in records if record.is_match]
+        last = self.offset + (min(self.limit, _MOST_LINES) if mode == "content" else self.limit)
+        page = matches[self.offset : last]
+        if mode == "content":
+            if not found.is_complete and last >= len(matches):
+                raise self._too_long()
+            shown = self._lines(found, page, records, context)
+        elif not found.is_complete:
+            raise too_many_files(self.env, self.shown)
+        else:
+            shown = [Match(path=self._shown_path(found, record.path)) for record in page]
+        if mode == "count":
+            for match, record in zip(shown, page, strict=True):
+                match["count"] = record.number
+        total = sum(record.number for record in matches) if mode == "count" else len(matches)
+        result = SearchResult(matches=shown, total_count=total, truncated=last < len(matches), engine=found.engine)
+        return _with_skipped(result, found.skipped)
+
+    def _output(self, form: Form, is_wanted: Callable[[str], bool]) -> SearchOutput:
+        return SearchOutput(self.env, self.where, self.shown, form, is_wanted)
+
+    def _is_wanted(self, path: str) -> bool:
+        return self.names is None or self.names.matches(path)
+
+    def _shown_path(self, found: SearchOutput, path: str) -> str:
+        """Return a found path, which is relative to the directory searched, for the caller."""
+        if found.is_file:
+            return self.shown
+        return path if self.shown in (".", "./") else posixpath.join(self.shown, path)
+
+    def _lines(
+        self, found: SearchOutput, page: Sequence[Record], records: Sequence[Record], context: int
+    ) -> list[Match]:
+        around: dict[str, dict[int, str]] = defaultdict(dict)
+        if context:
+            of_page = {match.path for match in page}
+            for record in records:
+                if record.path in of_page:
+                    around[record.path][record.number] = _text(record)
+        matches = []
+        room = self.env.settings.max_output_bytes
+        for record in page:
+            raise_if_interrupted()
+            match = Match(path=self._shown_path(found, record.path), line=record.number, content=_text(record))
+            if context:
+                known, number = around[record.path], record.number
+                match["before"] = _present(known, range(number - 1, number - 1 - context, -1))[::-1]
+                match["after"] = _present(known, range(number + 1, number + 1 + context))
+                # The same lines are shown again for each match that they are near to.
+                room -= sum(len(line) + _LINE_OVERHEAD for line in (*match["before"], *match["after"]))
+            if room < 0:
+                raise self._too_long()
+            matches.append(match)
+        return matches
+
+    def _too_long(self) -> SearchError:
+        return SearchError(
+            f"the lines found in {self.shown} are too long to return together: lower the limit or the context, or "
+            "narrow the path or file_glob"
+        )
+
+
+def _text(record: Record) -> str:
+    return cut_line(record.text.decode("utf-8", "replace"))
+
+
+def _present(known: Mapping[int, str], numbers: range) -> list[str]:
+    """Return the lines with these numbers, up to the first that the file does not have."""
+    return [known[number] for number in itertools.takewhile(known.__contains__, numbers)]
+
+
+def _with_skipped(result: SearchResult, skipped: Iterable[str]) -> SearchResult:
+    """Return a result with the first files that were left out for their names, if any were."""
+    if listed := sorted(skipped)[:_MOST_SKIPPED]:
+        result["skipped"] = listed
+    return result

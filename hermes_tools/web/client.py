@@ -11,7 +11,7 @@ from http import HTTPStatus
 import httpcore
 import httpx
 
-from hermes_tools.web.deadline import Deadline
+from hermes_tools.interruption import Deadline
 from hermes_tools.web.network import AddressRules, CheckedNetwork
 
 ACCEPTED = "gzip, deflate"

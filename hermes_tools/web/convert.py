@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from environments.secrets import safe_variables
-from hermes_tools.web.deadline import Deadline
+from hermes_tools.interruption import Deadline
 
 if TYPE_CHECKING:
     from hermes_tools.web.convert_page import Order

@@ -17,7 +17,7 @@ import httpcore
 import httpx
 
 from environments.network.rules import is_public
-from hermes_tools.web.deadline import Deadline
+from hermes_tools.interruption import Deadline
 
 _SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 """A family, and an address that a socket of it connects to."""

@@ -10,9 +10,9 @@ from typing import BinaryIO, Literal
 
 import httpx
 
+from hermes_tools.interruption import Deadline
 from hermes_tools.web.client import ACCEPTED, BodyError, body_of, http_client, status
 from hermes_tools.web.convert import ConversionError, converted
-from hermes_tools.web.deadline import Deadline
 from hermes_tools.web.network import AddressRefusedError, AddressRules, LookupFailedError
 from hermes_tools.web.settings import WebSettings
 
@@ -56,7 +56,7 @@ class _Fetched:
     """As the server sends it, or empty."""
 
 
-def read_page(url: object, form: str, settings: WebSettings, deadline: Deadline) -> tuple[str, str]:
+def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) -> tuple[str, str]:
     """Return the title and the content of a page.
 
     Args:
@@ -70,8 +70,6 @@ def read_page(url: object, form: str, settings: WebSettings, deadline: Deadline)
         OutOfTimeError: The time is up.
         ToolInterruptedError: The caller's scope was cancelled.
     """
-    if not isinstance(url, str):
-        raise PageError(f"a URL is text, and this is of type {type(url).__name__}")
     most = settings.extract_char_limit
     try:
         with tempfile.TemporaryFile() as body:  # not in memory, which many calls at once would fill

@@ -9,8 +9,7 @@ from typing import Literal, NotRequired, TypedDict
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.extras import require_libraries
-from hermes_tools.interruption import ToolInterruptedError
-from hermes_tools.web.deadline import Deadline, OutOfTimeError
+from hermes_tools.interruption import Deadline, OutOfTimeError, ToolInterruptedError
 from hermes_tools.web.settings import WebSettings, load_web_settings
 
 _MOST_PAGES = 5

@@ -1,19 +1,40 @@
-"""Search the web."""
+"""Search the web: by a table of providers that have an HTTP API, or by `ddgs`, which needs no key."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from html import unescape
+from http import HTTPStatus
 from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from hermes_tools.interruption import ToolInterruptedError
-from hermes_tools.web.deadline import Deadline, OutOfTimeError
-from hermes_tools.web.providers import SearchError, SearchHit, search
-from hermes_tools.web.settings import load_web_settings
+from environments.extras import require_libraries
+from hermes_tools.interruption import Deadline, OutOfTimeError, ToolInterruptedError
+from hermes_tools.web.settings import ProviderName, WebSettings, load_web_settings, variable
 
 _MOST_RESULTS = 20
 """The most that all providers return at once."""
 _LONGEST_QUERY = 2000
+_MOST_BYTES = 5_000_000
+_LONGEST_TITLE, _LONGEST_DESCRIPTION, _LONGEST_URL = 500, 2000, 8000
+_DDGS_SECONDS = 10
+"""The time-out of each search page that `ddgs` asks."""
+_TAG = re.compile(r"</?[a-z]{1,10}>")
+
+
+class SearchHit(TypedDict):
+    """One page that was found."""
+
+    title: str
+    url: str
+    description: str
+    position: int
+    """Counted from 1."""
 
 
 class WebSearchData(TypedDict):
@@ -49,7 +70,218 @@ def web_search(env: BaseEnvironment, query: str, limit: int = 5) -> WebSearchRes
         raise ValueError(f"query has {len(query.strip()):,} characters; give 1 to {_LONGEST_QUERY:,}")
     try:
         settings = load_web_settings()
-        found = search(query.strip(), min(limit, _MOST_RESULTS), settings, Deadline(settings.timeout))
+        found = _search(query.strip(), min(limit, _MOST_RESULTS), settings, Deadline(settings.timeout))
     except (SearchError, OutOfTimeError, ToolInterruptedError, TerminalError) as error:
         return {"error": str(error)}
     return {"data": {"web": found}}
+
+
+class SearchError(Exception):
+    """The search failed. The message is for the caller, and holds no key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Api:
+    """The HTTP API of a provider."""
+
+    title: str
+    """Its name in errors."""
+    url: Callable[[WebSettings], str | None]
+    path: str
+    key: str = ""
+    """The variable that holds its key, if it needs one."""
+    headers: Callable[[str], Mapping[str, str]] = lambda key: {}
+    """The headers that hold the key."""
+    params: Callable[[str, int], Mapping[str, str]] | None = None
+    """The parameters of a GET, of a query and the number of results."""
+    body: Callable[[str, int], object] | None = None
+    """The JSON of a POST, of the same."""
+    results: Callable[[Mapping[str, object]], object]
+    """Its list of results, in an answer."""
+    description: str
+    """The key of the description, in a result."""
+    advice: Mapping[int, str] = field(default_factory=dict)
+    """Advice in errors, by status code."""
+    most_characters: int = 2000
+    most_words: int = 2000
+    has_html: bool = False
+    """Titles and descriptions are HTML."""
+
+
+def _results(answer: Mapping[str, object]) -> object:
+    return answer.get("results")
+
+
+def _results_of_web(answer: Mapping[str, object]) -> object:
+    web = answer.get("web")
+    return web.get("results") if isinstance(web, Mapping) else []
+
+
+_APIS: Mapping[ProviderName, _Api] = {
+    "searxng": _Api(
+        title="SearXNG",
+        url=lambda settings: settings.searxng_url,
+        path="/search",
+        params=lambda query, limit: {"q": query, "format": "json"},
+        results=_results,
+        description="content",
+        advice={
+            403: "it may not allow JSON; add json to search.formats in its settings.yml",
+            404: "there is no SearXNG at web.searxng_url",
+        },
+    ),
+    "brave": _Api(
+        title="Brave",
+        url=lambda settings: settings.brave_url,
+        path="/res/v1/web/search",
+        key="BRAVE_SEARCH_API_KEY",
+        headers=lambda key: {"X-Subscription-Token": key},
+        params=lambda query, limit: {"q": query, "count": str(limit), "text_decorations": "false"},
+        results=_results_of_web,
+        description="description",
+        advice=dict.fromkeys((401, 403, 422), "look at BRAVE_SEARCH_API_KEY"),
+        most_characters=400,
+        most_words=50,
+        has_html=True,
+    ),
+    "tavily": _Api(
+        title="Tavily",
+        url=lambda settings: settings.tavily_url,
+        path="/search",
+        key="TAVILY_API_KEY",
+        headers=lambda key: {"Authorization": f"Bearer {key}"},
+        body=lambda query, limit: {"query": query, "max_results": limit},
+        results=_results,
+        description="content",
+        advice={
+            **dict.fromkeys((401, 403), "look at TAVILY_API_KEY"),
+            432: "the limit of your plan is reached",
+        },
+    ),
+}
+"""In the order in which one is taken if none is chosen."""
+
+
+def _search(query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:
+    """Ask the provider that the settings name, or the first that has its URL or key.
+
+    Raises:
+        SearchError: The search failed, or no provider is configured.
+        MissingExtraError: A library is missing.
+        OutOfTimeError: The time is up.
+        ToolInterruptedError: The caller's scope was cancelled.
+    """
+    name = settings.search_provider or _first_configured(settings)
+    require_libraries("web_search", "web", "httpx")
+    if name == "ddgs":
+        require_libraries("web.search_provider ddgs", "web", "ddgs")
+        found = deadline.abandoning(lambda: _found_by_ddgs(query, limit))
+        return _hits(found, limit, url="href", description="body")
+    api = _APIS[name]
+    found = api.results(_ask(name, api, query, limit, settings, deadline))
+    return _hits(found, limit, url="url", description=api.description, has_html=api.has_html)
+
+
+def _first_configured(settings: WebSettings) -> ProviderName:
+    for name, api in _APIS.items():
+        if os.environ.get(api.key) if api.key else api.url(settings):
+            return name
+    keys = " or ".join(api.key for api in _APIS.values() if api.key)
+    raise SearchError(
+        f"no search provider is configured: set SEARXNG_URL, {keys}, or WEB_SEARCH_PROVIDER=ddgs, which needs no key"
+    )
+
+
+def _found_by_ddgs(query: str, limit: int) -> object:
+    from ddgs import DDGS
+
+    try:
+        return DDGS(timeout=_DDGS_SECONDS).text(query, max_results=limit)
+    except Exception as error:  # any that a page can cause in a library
+        raise SearchError(f"ddgs could not search: {type(error).__name__}: {str(error)[:300]}") from error
+
+
+def _ask(
+    name: ProviderName, api: _Api, query: str, limit: int, settings: WebSettings, deadline: Deadline
+) -> Mapping[str, object]:
+    """Return the JSON that a provider answers. Its host is the user's own choice, and may be private."""
+    import httpx
+
+    from hermes_tools.web.client import ACCEPTED, BodyError, body_of, http_client
+    from hermes_tools.web.network import LookupFailedError
+
+    key = os.environ.get(api.key, "").strip() if api.key else ""
+    if api.key and not key:
+        raise SearchError(f"web.search_provider is {name}, which needs a key: set {api.key}")
+    url = api.url(settings)
+    if not url:
+        raise SearchError("web.search_provider is searxng, which needs its address: set SEARXNG_URL")
+    if not url.startswith(("http://", "https://")):
+        raise SearchError(f"{variable(f'{name}_url')} should begin with http:// or https://")
+    if len(query) > api.most_characters or len(query.split()) > api.most_words:
+        raise SearchError(
+            f"{api.title} takes at most {api.most_characters} characters and {api.most_words} words: shorten it"
+        )
+    try:
+        with (
+            http_client(deadline, None, settings.user_agent) as client,
+            client.stream(
+                "POST" if api.body else "GET",
+                url.rstrip("/") + api.path,
+                headers={"Accept": "application/json", "Accept-Encoding": ACCEPTED, **api.headers(key)},
+                params=api.params(query, limit) if api.params else None,
+                json=api.body(query, limit) if api.body else None,
+            ) as answer,
+        ):
+            if not answer.is_success:
+                raise SearchError(f"{api.title} answered {_status(answer.status_code, api.advice)}")
+            return _mapping(b"".join(body_of(answer, _MOST_BYTES)), api.title)
+    except (httpx.HTTPError, LookupFailedError, BodyError) as error:
+        raise SearchError(f"{api.title} could not be asked: {error}") from error
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise SearchError(f"{api.title} could not be asked: its URL or key is not in order") from error
+
+
+def _status(code: int, advice: Mapping[int, str]) -> str:
+    from hermes_tools.web.client import status
+
+    what_to_do = advice.get(code)
+    if code == HTTPStatus.TOO_MANY_REQUESTS:
+        what_to_do = what_to_do or "its limit of searches is reached: try again later"
+    return status(code) + (f": {what_to_do}" if what_to_do else "")
+
+
+def _mapping(data: bytes, title: str) -> Mapping[str, object]:
+    try:
+        answer = json.loads(data)
+    except (ValueError, RecursionError):
+        raise SearchError(f"{title} did not answer with JSON") from None
+    if not isinstance(answer, dict):
+        raise SearchError(f"{title} answered with something else than search results")
+    return answer
+
+
+def _hits(found: object, limit: int, *, url: str, description: str, has_html: bool = False) -> list[SearchHit]:
+    """Return the pages in a provider's results. One that is no mapping, or has no URL of a page, is left out."""
+    if not isinstance(found, list):
+        raise SearchError("the search provider answered with something else than a list of results")
+    pages = [page for page in found if isinstance(page, Mapping) and _is_page(page.get(url))]
+    return [
+        SearchHit(
+            title=_line(page.get("title"), _LONGEST_TITLE, has_html) or str(page[url]),
+            url=str(page[url]),
+            description=_line(page.get(description), _LONGEST_DESCRIPTION, has_html),
+            position=position,
+        )
+        for position, page in enumerate(pages[:limit], 1)
+    ]
+
+
+def _is_page(url: object) -> bool:
+    return isinstance(url, str) and url.startswith(("http://", "https://")) and len(url) <= _LONGEST_URL
+
+
+def _line(text: object, most: int, has_html: bool) -> str:
+    line = text[: 4 * most] if isinstance(text, str) else ""
+    line = " ".join((unescape(_TAG.sub("", line)) if has_html else line).split())
+    return line if len(line) <= most else line[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -9,7 +9,7 @@ from docs.documents import ROOT
 from environments.conformance import CHECKS
 from environments.docker.creation import KEPT_CAPABILITIES
 from hermes_env.mcp.http import MAX_CONNECTIONS as MCP_CONNECTIONS
-from hermes_tools.web.deadline import MAX_BLOCKING
+from hermes_tools.interruption import MAX_BLOCKING
 from rpc.answers import KEPT_BYTES
 from rpc.connection import LARGE_LINES, MAX_CONNECTIONS
 from rpc.messages import MAX_MESSAGE_BYTES, MAX_VALUES

@@ -10,7 +10,7 @@ import hermes_tools
 from code_execution import execute_code
 from environments.base import BaseEnvironment
 from hermes_tools import model_tools, script_tools
-from hermes_tools.arguments import check_arguments
+from hermes_tools.binding import check_arguments
 
 GIVEN: dict[str, dict[str, object]] = {
     "terminal": {"command": "echo ran >ran.txt"},
@@ -100,7 +100,7 @@ def test_every_parameter_of_every_tool_is_checked(env: BaseEnvironment) -> None:
         signature = inspect.signature(function)
         defaults = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
         presented = function.__dict__["__presents__"]
-        check_arguments(presented, signature, (), {**GIVEN[tool], **defaults})
+        check_arguments(presented, {**GIVEN[tool], **defaults})
         with pytest.raises(TypeError, match="'nothing'"):
             function(**GIVEN[tool], nothing=1)
 

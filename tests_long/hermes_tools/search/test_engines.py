@@ -10,8 +10,7 @@ from targets.search_engines import ENGINES, with_engine
 
 from environments import create_environment
 from environments.base import BaseEnvironment
-from hermes_tools.search.results import SearchResult
-from hermes_tools.search.search_files import search_files
+from hermes_tools.search.search_files import SearchResult, search_files
 
 
 @pytest.fixture(scope="module", params=ENGINES)
