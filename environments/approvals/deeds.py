@@ -558,7 +558,7 @@ _DOCUMENTS = re.compile(
     r"|objects\.all\(\)\.delete|\b(?:delete|destroy)_all\b"
 )
 _FLUSHES = re.compile(r"^[ \t]*(?:flush_?all|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
-_CLIENTS = words(
+CLIENTS = words(
     """
     psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq snowsql
     sqlplus usql pgcli mycli litecli trino presto hive beeline influx spark-sql isql turso
@@ -687,6 +687,6 @@ def deed(command: Command) -> str | None:
         assigned += command.texts
     if any(map(_HIDES_HISTORY.fullmatch, assigned)):
         return "it erases or hides the history of commands"
-    if (command.name in _CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
+    if (command.name in CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
         return lost
     return TABLE.reason(command) if command.name else None

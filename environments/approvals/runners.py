@@ -39,58 +39,24 @@ class _Row:
 
 _TABLE = r"""
 nohup setsid builtin command nocorrect noglob not { } ! then do else elif if while until coproc ; -n -i -s
-fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init ;
-busybox toybox bunx pkgx wine firejail fakechroot valgrind ;
-systemd-inhibit ; --who --what --why --mode
-mpirun mpiexec srun ; -n -np -N
 sudo ; -u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --role --type --chroot --close-from \
     ; chdir=-D,--chdir input
 doas ; -u -C ; input
-pkexec ; --user
-su ; -s -g -G -w --shell --group --supp-group --whitelist-environment ; texts=-c,--command,--session-command input none
-runuser ; -u -g -G -s -w --user --group --shell ; texts=-c,--command,--session-command input
+su ; -s -g -G -w --shell --group ; texts=-c,--command,--session-command input none
 sg newgrp ; ; skip=1 text texts=-c input
-rg ; ; texts=--pre none
 env ; -u --unset -a --argv0 ; chdir=-C,--chdir
 nice ; -n --adjustment
-ionice ; -c -n -p -P -u --class --classdata
 exec ; -a
 time ; -o -f --output --format
 timeout ; -s -k --signal --kill-after ; skip=1
-stdbuf ; -i -o -e --input --output --error
-chroot ; ; skip=1 input
 flock ; -w -E --timeout --conflict-exit-code ; skip=1 texts=-c,--command
-taskset ; ; skip=1
-chrt ; -T -P -D --sched-runtime --sched-period --sched-deadline ; skip=1
-setarch ; ; skip=1 input
-faketime ; -f ; skip=1
-gosu su-exec setuidgid envdir chpst ; -u -U -e -n ; skip=1
-setpriv ; --reuid --regid --groups --ambient-caps --inh-caps --bounding-set --securebits --pdeathsig
-prlimit ; -p -o --pid --output
-unshare ; -S -G -R -w --root --wd --setuid --setgid --map-user --map-group ; input
-nsenter ; -t -S -G --target --setuid --setgid ; input
-strace ; -o -e -p -s -u -P -E -I -O -S -a -b -X
-ltrace ; -o -e -p -s -u -a -n -F -D -l -x
-perf ; ; nested
-perf / stat, record, trace, bench ; -e -o -p -t -F -c -C -g -r -I -x
-caffeinate ; -t -w
-cpulimit ; -l -p -e --limit
-xvfb-run ; -n -s -e -f -p -w --server-args --server-num --error-file
-proxychains proxychains4 ; -f
-systemd-run ; -p -u -M -E -t --unit --property --uid --gid --setenv --slice --machine --description \
-    --on-calendar --on-active ; chdir=--working-directory
-systemd-nspawn ; -D -M -u --directory --machine --user --bind --bind-ro
-proot ; -r -R -S -b -q -k --rootfs --bind ; chdir=-w,--cwd,--pwd
-start-stop-daemon ; -p -u -g -n -r -d --pidfile --user --name --chdir --chuid ; texts=-x,-a,--exec,--startas none
-daemonize ; -a -c -e -o -p -l -u -E
-watch ; -n --interval ; text
-entr ; ; texts=-s
+chroot taskset chrt faketime gosu su-exec setuidgid envdir chpst ; -u -U -e -n -f -T -P -D ; skip=1 input
 script ; -E -I -O -B -T -m -o ; texts=-c,--command none
+watch ; -n --interval ; text
 screen ; -S -t -c -h -T -p -e -s -L -D -R -x
 tmux ; -L -S -f ; texts=-c nested
 tmux / new, new-session, neww, new-window, splitw, split-window, respawn-pane, respawnp, respawn-window, respawnw, \
-    send-keys, send, run-shell, run, pipe-pane, pipep, popup, display-popup \
-    ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
+    send-keys, send, run-shell, run, pipe-pane, pipep, popup, display-popup ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
 docker podman nerdctl kubectl oc ; -H -c -l -n -a -f --host --context --config --log-level --connection --url --root \
     --runroot --namespace --address --kubeconfig --cluster --user ; nested
 docker podman nerdctl / container, compose ; $compose ; nested
@@ -100,47 +66,43 @@ docker podman nerdctl / exec, run, container exec, container run, compose exec, 
 docker-compose podman-compose / exec, run ; $container ; skip=1 chdir=-w,--workdir
 kubectl oc / exec, run, debug, rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
     --labels --cluster --user --overrides --restart --target ; skip=1 dashes
-apptainer singularity lxc incus multipass machinectl ; ; nested
-apptainer singularity lxc incus multipass / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
-machinectl / shell ; -E --setenv ; skip=1
-uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise rtx asdf pyenv rbenv direnv dotenv \
-    op doppler infisical aws-vault chamber nix vagrant hermes-env heroku toolbox \
+apptainer singularity uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise pyenv rbenv \
     ; --directory --project -C --prefix --cwd --filter -F ; nested
-uv poetry pipenv hatch rye pdm dotenv op infisical toolbox / run ; $runner ; dashes
-bundle mise rtx asdf pyenv rbenv / exec, x ; $runner ; dashes
-doppler / run ; -p -c --project --config ; texts=--command dashes
-conda mamba micromamba / run ; -n -p --name --prefix --cwd
-direnv aws-vault chamber / exec ; ; skip=1 dashes
+uv poetry pipenv hatch rye pdm conda mamba micromamba / run ; -p -f -n --with --python --extra --group --env-file \
+    --env --package --project --name --prefix --cwd ; dashes
+apptainer singularity / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
+bundle mise pyenv rbenv / exec, x ; -C ; dashes
 npm pnpm yarn bun / exec, x, dlx ; -p --package -w --workspace ; texts=-c,--call
 npx ; -p --package -w --workspace ; texts=-c,--call
-nix-shell ; -p -E -I -A --packages --expr --attr ; texts=--run,--command none
-vagrant / ssh ; ; texts=-c,--command none
-heroku / run ; -a --app ; text
 hermes-env / exec ; --backend --image --cwd --timeout --env --user --task-id ; text
-ansible ; -i -m -u -e -l -f --inventory --module-name ; texts=-a,--args none
-salt ; -t ; skip=2 text
-pdsh clush pssh parallel-ssh dsh ; -w -x -g -h -H -l -t -p -o -e ; text
-sbatch bsub qsub ; -J -o -e -n -N -p -t --job-name --output --error ; texts=--wrap none
 scp sftp ; -F -i -J -l -o -P -c -b ; texts=-S none
 rsync ; -f -T --exclude --include --filter --files-from ; texts=-e,--rsh,--rsync-path none
 tar ; -C -f -T -X -b --directory --file \
-    ; texts=-I,-F,--use-compress-program,--use-compress-prog,--to-command,--rsh-command,--info-script,\
---new-volume-script none
-zip ; -x -i -b -t ; texts=-TT,--unzip-command none
-man whatis ; -M -S -L -m -C ; texts=-P,--pager,-H,--html none
+    ; texts=-I,-F,--use-compress-program,--use-compress-prog,--to-command,--rsh-command,--info-script none
 mapfile readarray ; -d -n -O -s -u -c ; texts=-C none
 complete compgen ; -A -G -W -F -X -P -S -o ; texts=-C none
 split ; -l -b -n -a -C ; texts=--filter none
 sort ; -k -t -o -S -T --output --key ; texts=--compress-program none
-gdb ; -ex -x -p -iex --command
+rg man ; -M -S -L -m -C -g ; texts=--pre,-P,--pager,-H,--html none
 """
 """Programs, their options that are followed by a value, and the fields of `_Row`. Subcommands stand behind `/`."""
+_BEHIND = paths.words(
+    """
+    fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init
+    busybox toybox bunx pkgx wine firejail bwrap fakechroot valgrind systemd-inhibit systemd-run systemd-nspawn
+    mpirun mpiexec srun pkexec runuser ionice stdbuf setarch setpriv prlimit unshare nsenter strace ltrace perf gdb
+    caffeinate cpulimit xvfb-run proxychains proxychains4 proot start-stop-daemon daemonize entr rtx asdf direnv
+    dotenv op doppler infisical aws-vault chamber vagrant heroku toolbox distrobox lxc incus multipass machinectl nix
+    nix-shell ansible salt pdsh clush pssh dsh numactl cgexec softlimit rlwrap tsocks ccache distcc chronic ts tsp
+    hyperfine nodemon watchexec concurrently cross-env parallel-ssh sbatch bsub qsub
+    """
+)
+"""Programs that run the words behind some of theirs, of whose options nothing is known."""
 _OPTIONS = {
-    "$container": "-e -u -v -p -l -h -m -a -c --env --user --volume --name --network --mount --entrypoint"
-    " --env-file --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid"
-    " --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
+    "$container": "-e -u -v -p -l -h -m -a -c --env --user --volume --name --network --mount --entrypoint --env-file"
+    " --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid --restart"
+    " --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
     "$compose": "-f -p --file --project-name --profile --env-file --project-directory",
-    "$runner": "-p -f --with --python --extra --group --env-file --env --package --project",
 }
 
 
@@ -162,6 +124,8 @@ def _rows() -> Iterator[tuple[str, _Row]]:
 
 
 _ROWS = dict(_rows())
+_CHDIR = frozenset({"--chdir", "--cwd", "--workdir", "--working-directory", "-C"})
+_MOST_STARTS = 4
 _SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh powershell rbash yash tcsh csh")
 _INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 COPYING = frozenset({"cp", "ln", "mv", "install"})
@@ -214,10 +178,8 @@ def runs(command: Command) -> Runs:
             found += special(command)
         elif row := _ROWS.get(name):
             found += _by_row(command, name, row)
-        elif name.startswith(("ld-linux", "ld-musl")):
-            found += _inner(
-                command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands
-            )
+        elif name in _BEHIND:
+            found += _behind(command)
     found += languages.runs(command)
     if command.guessed:
         return found
@@ -254,8 +216,6 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
         name = f"{name} {left[0].text}"
         row, words = _ROWS[name], left[1:]
     found = Runs(texts=tuple(texts))
-    if name == "gdb" and "--args" not in command.texts and "-args" not in command.texts:
-        return found
     if name == "command" and options.has("vV"):
         return found
     left = () if row.facts & {"nested", "none"} else _command_of(row, words, left)
@@ -268,6 +228,25 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
     if "text" in row.facts or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
         return found + _script(left, "a shell is given a text")
     return found + _inner(command, left, directory)
+
+
+def _behind(command: Command) -> Runs:
+    """Return the command behind the options of a program, and those that it may be if an option has a value."""
+    starts = [at for at, word in enumerate(command.args) if _may_be_program(word)][:_MOST_STARTS]
+    if not starts:
+        return _NOTHING
+    directory = next((word.text for one, word in pairwise(command.args) if one.text in _CHDIR), "")
+    first, *others = (_inner(command, _without_dashes(command.args[at:]), directory).commands[0] for at in starts)
+    return Runs((first,), guesses=tuple(replace(one, guessed=True) for one in others))
+
+
+def _without_dashes(words: Sequence[Word]) -> Sequence[Word]:
+    """Return a command without the `--` between a program that an option names and its arguments."""
+    return (words[0], *words[2:]) if len(words) > 1 and words[1].text == "--" else words
+
+
+def _may_be_program(word: Word) -> bool:
+    return word.literal and bool(re.match(r"[A-Za-z./_]", word.text)) and not _ASSIGNMENT.fullmatch(word.text)
 
 
 def _is_option_of(option: str, options: Sequence[str]) -> bool:
@@ -493,26 +472,6 @@ def _each_given(command: Command) -> Runs:
     return Runs(texts=tuple(text.replace("{}", name) if "{}" in text else f"{text} {name}" for name in names))
 
 
-_BWRAP_PAIRS = paths.words(
-    "--bind --bind-try --ro-bind --ro-bind-try --dev-bind --dev-bind-try --symlink --setenv --file --bind-data"
-    " --ro-bind-data --chmod --overlay-src"
-)
-_BWRAP_ALONE = re.compile(r"--(?:unshare-\S*|share-net|die-with-parent|new-session|as-pid-1|clearenv|help|version)")
-
-
-def _sandboxed(command: Command) -> Runs:
-    """`bwrap --ro-bind / / program`: its options have one value, two or none."""
-    words, at, directory = command.args, 0, ""
-    while at < len(words) and words[at].text.startswith("--"):
-        text = words[at].text
-        if text == "--chdir" and at + 1 < len(words):
-            directory = words[at + 1].text
-        at += 1 if text == "--" or _BWRAP_ALONE.fullmatch(text) else 3 if text in _BWRAP_PAIRS else 2
-        if text == "--":
-            break
-    return _inner(command, words[at:], directory)
-
-
 def _env(command: Command) -> Runs:
     row = _ROWS["env"]
     options = Options.of(command.args, (*row.valued, *row.chdir), first_ends=True)
@@ -640,24 +599,12 @@ def _alias(command: Command) -> Runs:
 
 
 def _crontab(command: Command) -> Runs:
-    lines = (command.given or "").splitlines()
+    lines = (command.given or "".join(one.prints or "" for one in command.fed_by)).splitlines()
     return Runs(
         texts=tuple(
             re.sub(r"^\s*(?:@\w+|/\S+\s+\S+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#")
         )
     )
-
-
-def _screen(command: Command) -> Runs:
-    options = Options.of(command.args, _ROWS["screen"].valued, first_ends=True)
-    if options.has("X"):
-        return Runs(texts=(" ".join(word.text for word in options.operands[1:]),))
-    return _by_row(command, "screen", _ROWS["screen"])
-
-
-def _nix(command: Command) -> Runs:
-    at = next((at for at, text in enumerate(command.texts) if text in ("-c", "--command")), None)
-    return _inner(command, command.args[at + 1 :]) if at is not None else _NOTHING
 
 
 def _bind(command: Command) -> Runs:
@@ -678,15 +625,6 @@ def _tar(command: Command) -> Runs:
     return _by_row(command, "tar", _ROWS["tar"]) + Runs(texts=tuple(text for text in texts if text))
 
 
-def _expect(command: Command) -> Runs:
-    found = re.findall(r"(?:spawn|exec|system|send)\s+([^;\n]*)", "\n".join(command.texts))
-    return Runs(texts=tuple(text.strip('"{}').replace("\\r", "\n").replace("\\n", "\n") for text in found))
-
-
-def _enable(command: Command) -> Runs:
-    return Runs(reasons=(f"{UNSEEN}: it loads a builtin from a file",) if "-f" in command.texts else ())
-
-
 _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     **dict.fromkeys(_SHELLS, _shell),
     ".": _sourced,
@@ -696,7 +634,6 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "alias": _alias,
     "at": _input,
     "batch": _input,
-    "bwrap": _sandboxed,
     **dict.fromkeys(("crontab", "incrontab"), _crontab),
     "git": _git,
     **dict.fromkeys(("make", "gmake", "ninja"), _make),
@@ -707,17 +644,13 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "fdfind": _found,
     "xargs": _each_read,
     "parallel": _each_given,
-    "screen": _screen,
-    "nix": _nix,
     "bind": _bind,
     "fc": _from_history,
     "history": _from_history,
     "tar": _tar,
-    "expect": _expect,
-    "enable": _enable,
 }
 _ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
-_NAMES = frozenset({*_SPECIAL, *(name for name in _ROWS if " " not in name)})
+_NAMES = frozenset({*_SPECIAL, *_BEHIND, *(name for name in _ROWS if " " not in name)})
 
 
 def _variables(command: Command) -> Runs:
