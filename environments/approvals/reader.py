@@ -332,9 +332,8 @@ class _Reader:
             made.prints = made.given
             self.commands.append(made)
             self.state.note_files(made)
-            if any(redirect.writes for redirect in line.redirects):
-                made.prints = None if made.prints is None else ""
-                flow = (made,)
+            if made.prints and any(redirect.writes for redirect in line.redirects):
+                flow = (replace(made, prints=None),)
         return self._behind(line, flow)
 
     def _redirected_simple(self, node: Node, given: Flow) -> Flow:
@@ -465,7 +464,7 @@ class _Reader:
                     declared.append(assigned)
                 else:
                     assignments.append(assigned)
-            elif first.type not in ("comment", "ERROR") or len(group) > 1:
+            elif first.type != "comment":
                 words += self._expander.words_of(group)
         if redirects:
             own = self._redirects(redirects)
@@ -542,20 +541,18 @@ class _Reader:
             for script in found.texts:
                 self._trap(script)
         elif found.commands or found.texts:
-            inner = self._carry(command, found, given)
-            if command.prints is None and len(inner) == 1:  # sudo echo prints what echo prints
-                command.prints = printed_by(inner[0])
+            self._carry(command, found, given)
         self.state.note_files(command)
-        apart = any(one.writes and one.operator in (">", ">>", ">|", "&>", "&>>") for one in command.redirects)
-        return (replace(command, prints=""),) if apart else (command,)
+        if command.prints and any(">" in one.operator for one in command.redirects):  # wherever it goes
+            return (replace(command, prints=None),)
+        return (command,)
 
-    def _carry(self, command: Command, found: Runs, given: Flow) -> list[Flow]:
+    def _carry(self, command: Command, found: Runs, given: Flow) -> None:
         """Note the commands that a command runs, and read the texts."""
-        inner: list[Flow] = []
         same = command.name in _SAME_SHELL
         for one in found.commands:
             with nullcontext() if same else self._apart():
-                inner.append(self._dispatch(one, given) if same else self.note(one, given))
+                self._dispatch(one, given) if same else self.note(one, given)
         for script in found.texts:
             with nullcontext() if same else self._apart():
                 if found.arguments is not None:
@@ -563,8 +560,7 @@ class _Reader:
                     self.state.set("@", found.arguments[1:])
                 elif not same:
                     self.state.forget("@")
-                inner.append(self.text(script, () if script == command.given else given))
-        return inner
+                self.text(script, () if script == command.given else given)
 
 
 _SIMPLE = frozenset(
