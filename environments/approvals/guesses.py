@@ -13,6 +13,7 @@ from itertools import islice
 
 from environments.approvals import deeds, exfiltration
 from environments.approvals.command import UNKNOWN, Command, Redirect, Word
+from environments.approvals.languages import REMOVING
 from environments.approvals.paths import words
 
 _PROGRAMS = (
@@ -35,7 +36,7 @@ _SAYING = words(
     rmdir touch rm cp mv test [ [[ : true false read set declare typeset local readonly unset complete compgen case
     for select in git gh glab hub curl http https xh xhs gpg openssl sh bash dash zsh ksh ksh93 mksh ash rbash yash .
     source eval exec command builtin trap alias sed gsed awk gawk mawk nawk python pypy perl ruby node nodejs bun
-    deno php lua luajit micropython redis-cli
+    deno php lua luajit micropython
     """
 )
 """Programs of which no word runs anything, or that a table of their own judges."""
@@ -58,7 +59,7 @@ _READING = words(
     sqlite3 sqlite duckdb psql mysql mariadb sqlcmd isql sqlplus gdb lldb vim vi nvim ex ed red emacs gnuplot octave
     ghci irb iex tclsh wish guile racket clisp sbcl R Rscript julia groovy scala kotlin jshell ocaml elixir erl
     osascript pwsh ftp sftp lftp telnet dc m4 bc ipython troff groff tex latex maxima raku nu xonsh fish expect
-    parallel rush jjs
+    parallel rush jjs go
     """
 )
 """Programs that take commands from what they read."""
@@ -85,6 +86,7 @@ _BLANKS = re.compile(r"[ \t]*")
 _ESCAPED = re.compile(r"^(?:\./)?~[!|](.*)", re.MULTILINE)
 """A line of a mail that is run."""
 _WRITES = re.compile(r"(?<![-=<>])>{1,2}\s*((?:/|~)[\w./~-]+)")
+_PLACE = re.compile(r"[\"'](/[\w./-]*|~/?)[\"']")
 _LIST = re.compile(r"[\s,'\"\[\]]+")
 
 
@@ -164,6 +166,9 @@ def _in_text(command: Command, text: str) -> Iterator[Command]:
                 yield from (fed, replace(_guess(command, words), fed_by=(fed,), given=None))
             else:
                 yield _guess(command, words)
+    if REMOVING.search(text):
+        for found in islice(_PLACE.finditer(text), _MOST):
+            yield _guess(command, (Word("rm"), Word("-rf"), Word(found[1])))
     for found in islice(_WRITES.finditer(text), _MOST):
         yield replace(_guess(command, ()), redirects=(Redirect(">", _word(found[1])),))
 
