@@ -281,6 +281,8 @@ class Command(NamedTuple):
     """Ends the command when it is set."""
     is_own: bool = False
     """Whether it is a command of the package's own, which leaves nothing behind."""
+    functions: tuple[str, ...] = ()
+    """Definitions that its shell is given once, see `shell.dialect.base.Request`."""
     words: str = ""
     """The program and its arguments as shell text, if it was asked for by these."""
 

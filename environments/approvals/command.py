@@ -68,6 +68,8 @@ class Command:
     """Names that stand for the files it lists, if it does."""
     carried: bool = False
     """Whether another command runs it, as sudo does."""
+    guessed: bool = False
+    """True if it may be no command: it stands in the words of a program that no table knows."""
 
     name: str = field(init=False)
     """The program without its directory and version; empty for assignments alone, UNKNOWN in it if not known."""
@@ -101,10 +103,18 @@ class Runs:
     """Shell texts that are read in their turn."""
     reasons: tuple[str, ...] = ()
     """Reasons to ask about it, as what it runs is made while it runs."""
+    guesses: tuple[Command, ...] = ()
+    """Commands that it may run."""
     arguments: tuple[Word, ...] | None = None
     """The positional parameters of its texts, from `$0` on; None for those of the shell that runs it."""
 
     def __add__(self, other: Runs) -> Runs:
         """Return what both of them run."""
         arguments = self.arguments if other.arguments is None else other.arguments
-        return Runs(self.commands + other.commands, self.texts + other.texts, self.reasons + other.reasons, arguments)
+        return Runs(
+            self.commands + other.commands,
+            self.texts + other.texts,
+            self.reasons + other.reasons,
+            self.guesses + other.guesses,
+            arguments,
+        )

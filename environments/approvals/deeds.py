@@ -30,9 +30,16 @@ rm ; --no-preserve-root
 rm zf_rm ; -r -R --recursive ; ; wiped
 rm ; ; ; swept
 rm unlink ; ; ; written
-rimraf trash trash-put del-cli ; ; ; wiped
+rimraf trash trash-put del-cli remove_directory ; ; ; wiped
+tar ; --remove-files ; ; wiped
+zip ; -m --move ; ; wiped
+7z 7za rar ; -sdel -df ; ; wiped
+Remove-Item ri rd rmdir del ; -Recurse -r /s /S ; ; wiped
+Remove-Item ri rd rmdir del ; -Recurse -r /s /S ; ; ~[A-Za-z]:[\\/]?.*
 = it overwrites files or devices so that nothing brings them back
-srm shred wipe scrub sfill sswap
+shred srm wipe scrub ; ; ; wiped
+shred srm wipe scrub ; ; ; overwritten
+sfill sswap
 = it moves files to where they are lost (/dev/null)
 mv ; ; ; last ~/dev/null
 = it moves away {}
@@ -136,10 +143,11 @@ xkill ; -a -all
 tmux: kill-server
 pkill skill ; ; -0 --list-name ; ~[.^$*+?\w]?[.*+^$]*|\[.*\][*+]?
 = it ends all processes of a name or a user, or all but those
-killall ; ; -l --list -V -0
+killall ; -u -r -v -g --user --regexp ; -l --list -V -0
 pkill skill ; -v --inverse ; -0 --list-name
 pkill skill ; -u -U --euid --uid ; -0 --list-name -P -g -G -t --parent --terminal ; none ~
 = it ends what others depend on ({})
+killall ; ; -l --list -V -0 ; critical
 pkill skill ; ; -0 --list-name ; critical
 = it ends all processes that use a file
 fuser ; -k --kill ; -n=tcp -n=udp --namespace=tcp ; ~(?!(?:\d+|\ufffc)/(?:tcp|udp|sctp)$).*
@@ -168,7 +176,7 @@ git: push ; ; -n ; ~\+.+
 git: push ; ; -n ; second ~:.+
 = it drops changes that are in no commit, or all files that git does not know
 git: reset ; --hard
-git: clean ; -f --force ; -n
+git: clean ; -f --force -c=clean.requireforce=false ; -n
 git: checkout|switch ; -f --force --discard-changes
 git: checkout ; ; ; everything
 git: restore ; ; -S --staged ; everything
@@ -178,7 +186,13 @@ git: rm ; ; -n --cached ; everything
 git: stash drop|clear
 = it removes commits of the history, or what they are found by (a branch, git reflog)
 git: branch ; -D
-git: branch ; -d --delete & -f --force
+git: branch ; -f --force
+hg: strip|purge ; ; -n
+jj: abandon ; ; ; ~.*(?:all\(|::).*
+p4: obliterate ; -y
+fossil: clean ; -f --force
+svn: delete|rm|del|remove ; ; ; ~\w+://.*
+svn: revert ; -R --recursive ; ; everything
 git: filter-branch|filter-repo ; ; -h --analyze
 git-filter-repo bfg ; ; -h --analyze
 git: reflog expire|delete ; ; -n
@@ -246,7 +260,8 @@ kubectl oc k3s k: scale|apply|replace ; --all --prune --force
 kind k3d minikube: delete ; --all --purge & -a --all --purge
 nomad: ... stop ; -purge
 nomad: system gc
-aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|detach-*|revoke-*|leave-*|schedule-key-deletion
+aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|detach-*|revoke-*|leave-*|stop-logging
+aws: kms schedule-key-deletion
 = it gives rights in a cloud ({})
 aws: * authorize-*-ingress|attach-*-policy|put-*-policy|create-access-key
 = it removes what is kept in a bucket
@@ -310,7 +325,9 @@ rsync ; ; -n ; last written
 patch ; ; ; first written
 patch ; ; ; -d,--directory wiped_beyond_here
 tar ; -c -r -u -A --create --append ; ; -f,--file written
-split ; ; ; second written
+split uniq ; ; ; second written
+tar ; ; ; ?extracts -C,--directory ~/+\.?
+unzip ; ; -l -t ; -d ~/+
 gawk awk ; -i=inplace ; ; second written
 csplit ; ; ; -f,--prefix written
 rename prename perl-rename ; ; -n --nono ; second wiped_beyond_here
@@ -368,6 +385,9 @@ gcloud: --project --zone --region --account --configuration --format
 az: -n --name -g --resource-group -s --subscription
 gsutil s3cmd mc: -o -h
 pv: -o --output
+unzip: -d
+zip: -x -i
+killall: -u --user -s -o -y
 find: -fprint -fprint0 -fprintf -fls
 systemctl: -H -M -t -p
 pkill skill: -u -U -g -G -P -s -t --signal --euid --uid --parent --terminal
@@ -452,7 +472,8 @@ def narrows(command: Command) -> bool:
     texts = command.texts
     if any(one in ("-o", "-or", ",") and other in _ACTIONS for one, other in pairwise(texts)):
         return False
-    return not _NARROWING.isdisjoint(texts)
+    negated = {other for one, other in pairwise(texts) if one in ("!", "-not") and other.endswith(("name", "path"))}
+    return not (_NARROWING - negated).isdisjoint(texts)
 
 
 def _found(word: Word, command: Command) -> str | None:
@@ -484,6 +505,8 @@ def _mode(command: Command) -> tuple[str, tuple[Word, ...]]:
 
 def _opened(word: Word, command: Command) -> str | None:
     """Return the same as `written`, but None for files of a home: their own permissions are set every day."""
+    if word.glob and word.text.endswith("*"):
+        return wiped_beyond_here(word, command)
     return None if word.text.startswith(("~/", "/home/", "/root/")) else written(word, command)
 
 
@@ -535,7 +558,7 @@ _DOCUMENTS = re.compile(
     r"|objects\.all\(\)\.delete|\b(?:delete|destroy)_all\b"
 )
 _FLUSHES = re.compile(r"^[ \t]*(?:flush_?all|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
-_CLIENTS = words(
+CLIENTS = words(
     """
     psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq snowsql
     sqlplus usql pgcli mycli litecli trino presto hive beeline influx spark-sql isql turso
@@ -592,7 +615,7 @@ _ESSENTIAL = (
     r"|passwd|base|base-files|core\d*|snapd|filesystem|mount|init|ca-certificates|network-manager|dbus)(?::\w+)?"
     r"|(?:[.*?^$~]|\.\*|\[.*\])+|~i.*|\?installed|.*\ufffc.*)-?"
 )
-_TABLE = Table(
+TABLE = Table(
     _RULES,
     _VALUED,
     {
@@ -630,6 +653,11 @@ _TABLE = Table(
         "sets_user": lambda command: bool(_SETS_USER.fullmatch(_mode(command)[0]) and _mode(command)[1]),
         "opens_to_all": lambda command: bool(_TO_ALL.fullmatch(_mode(command)[0])),
         "kills_all": _kills_all,
+        "extracts": lambda command: any(
+            re.fullmatch(r"-[a-zA-Z]*x[a-zA-Z]*|--extract|--get", text)
+            or (not at and re.fullmatch(r"[a-zA-Z]*x[a-zA-Z]*", text))
+            for at, text in enumerate(command.texts)
+        ),
         "replaces_jobs": _replaces_jobs,
         "drops_documents": lambda command: any(map(_DOCUMENTS.search, _statements(command))),
         "reads_flush": lambda command: bool(_FLUSHES.search(command.given or "")),
@@ -659,6 +687,6 @@ def deed(command: Command) -> str | None:
         assigned += command.texts
     if any(map(_HIDES_HISTORY.fullmatch, assigned)):
         return "it erases or hides the history of commands"
-    if (command.name in _CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
+    if (command.name in CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
         return lost
-    return _TABLE.reason(command) if command.name else None
+    return TABLE.reason(command) if command.name else None

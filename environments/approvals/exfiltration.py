@@ -12,7 +12,7 @@ from environments.approvals.options import Options
 from environments.approvals.paths import holds_secret, remote, secret, words
 from environments.approvals.table import Table
 
-_TABLE = Table(
+TABLE = Table(
     r"""
 = it gives a shell to a connection
 nc ncat netcat nc.traditional ; -e -c --exec --sh-exec --lua-exec
@@ -115,7 +115,7 @@ def leak(command: Command, taken: Collection[str] = ()) -> str | None:
             return _SENDS_SECRET.format(found.replace(UNKNOWN, "..."))
         if command.name in ("nc", "ncat", "netcat", "telnet", "openssl", "socat") and _reads_shell(command):
             return "it gives a shell to a connection"
-    return _TABLE.reason(command) if command.name else None
+    return TABLE.reason(command) if command.name else None
 
 
 def _only_knocks(command: Command) -> bool:

@@ -45,32 +45,6 @@ _AWKS = words("awk gawk mawk nawk")
 _EDITORS = words("vim vi nvim view ex gvim rvim vifm")
 _CALLING = _EDITORS | words("redis-cli valkey-cli gdb lldb")
 """Programs that are no interpreters, but may be given calls."""
-_LINES = {
-    program: re.compile(rf"(?:{pattern})", re.DOTALL)
-    for programs, pattern in {
-        "vim vi nvim view ex gvim rvim ed red": r"^[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:[rwe]|read|write)?\s*!(.+)",
-        "sqlite3 sqlite duckdb": r"^\s*\.(?:shell|system)\s+(.+)|^\s*\.(?:once|output|import)\s+['\"]?\|(.+)"
-        r"|\bedit\([^,]{0,200},\s*'([^']+)",
-        "mysql mariadb": r"^\s*(?:system|\\!)\s+(.+)|^--pager=(.+)",
-        "psql": r"\\!\s*(.+)|\\(?:o|g|w)\s*\|(.+)|\b(?i:program)\s+'((?:[^']|'')+)'|^\s*\\.*`(.+)`",
-        "gdb lldb": r"^\s*(?:platform\s+)?(?:shell|!|make)\s*(.+)|^\s*pipe\s.*?\|\s*(.+)",
-        "less more ftp sftp lftp gnuplot telnet dc r2 radare2 rizin vifm ipython ipython3 python maxima ghci": (
-            r"^[\s+:\[]*!+\s*([^\]]+)"
-        ),
-        "sqlplus ranger weechat irssi": r"^\s*!\s*(.+)|^\s*/?(?:host|shell|exec)\s+(.+)",
-        "mail mailx mutt": r"^\S{0,2}~[!|]\s*(.+)|^`(.+)`$",
-        "sqlcmd isql": r"(?i:xp_cmdshell)\s*'((?:[^']|'')+)'|^\s*[:!]+\s*(.+)",
-        "tex latex pdftex pdflatex xetex xelatex luatex lualatex": r"write18\s*\{([^}]+)|\\input\s*\|\"?([^\"]+)",
-        "m4": r"e?syscmd\(\s*`?([^)']+)",
-        "troff groff nroff man": r"^\.\s*(?:sy|pso)\s+(.+)",
-        "gs ghostscript": r"%pipe%([^)]+)",
-        "convert magick mogrify identify composite montage": r"^(?:\w+:)?\|(.+)",
-        "kak": r"%sh\{([^}]+)",
-        "crontab": r"^(?:@\w+|(?:[\d*/,-]+\s+){5})\s*(.+)",
-    }.items()
-    for program in programs.split()
-}
-"""Clients and editors: a line, or a part of it, that is handed to a shell."""
 _SHELL_CALLS = words(
     """
     system popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
@@ -156,7 +130,7 @@ def runs(command: Command) -> Runs:
     name = command.name
     if name in ("sed", "gsed"):
         return _sed(command)
-    found = _lines(_LINES[name], command) if name in _LINES else Runs()
+    found = Runs()
     if name in _LANGUAGES:
         return found + _interpreted(command)
     if name in _AWKS:
@@ -168,19 +142,6 @@ def runs(command: Command) -> Runs:
     if name in _CALLING or name.endswith(("tex", "latex")):
         return found + _judged("\n".join(command.texts), command)
     return found
-
-
-def _lines(pattern: re.Pattern[str], command: Command) -> Runs:
-    """Return what the arguments and the input of a client hand to a shell."""
-    feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
-    lines = [
-        re.sub(r"^--?(?!-?pager)[\w-]+=|^-[a-zA-Z](?=!)", "", line)
-        for text in (*command.texts, command.given or "", *(one.prints or "" for one in feeding))
-        for line in text.splitlines()
-        if len(line) < _MAX_PROGRAM
-    ]
-    found = (one for line in lines for one in pattern.finditer(line))
-    return Runs(texts=tuple(filter(None, (next(filter(None, one.groups()), "") for one in found))))
 
 
 def _file(command: Command, path: str) -> Runs:
@@ -215,29 +176,13 @@ def _interpreted(command: Command) -> Runs:
 
 
 def _given(code: str, command: Command) -> Runs:
+    if code.startswith("!"):  # of IPython
+        return Runs(texts=(code[1:],))
     if code.lstrip().startswith(UNKNOWN):
         feeding = tuple(fed for word in command.args for fed in word.fed_by)
         reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
         return Runs(reasons=(reason,) if reason else ())
     return _judged(code, command)
-
-
-def _guessed(code: str, command: Command) -> Runs:
-    """Return the commands that the literals of a program would be, and those that its statements are."""
-    tokens = [("", ""), *((kind, text) for kind, text in _tokens(code, command.name) if text != "(")]
-    literals = [
-        text
-        for (_, before), (kind, text) in pairwise(tokens)
-        if kind in ("string", "shell") and not _PRINTS.fullmatch(before)
-    ][:_MAX_LITERALS]
-    guesses = [literals[at : at + 8] for at in range(len(literals))]
-    for text in (*re.split(r"[;\n|]", code.replace("file delete", "rm -r"))[:_MAX_LITERALS], *literals):
-        try:
-            guesses.append(shlex.split(text[:_MAX_GUESS].strip("`'$[]() ").replace("<", " ").replace(">", " ")))
-        except ValueError:
-            continue
-    named = [guess for guess in guesses if guess and _PROGRAM.fullmatch(guess[0])]
-    return Runs(tuple(_carried(command, *guess) for guess in named))
 
 
 def _carried(command: Command, *texts: str) -> Command:
@@ -291,8 +236,7 @@ def _judged(code: str, command: Command) -> Runs:
         code = pattern.sub(plain, code)
     program = _Program(command, code)
     program.read()
-    found = Runs(tuple(program.commands), tuple(program.texts), tuple(dict.fromkeys(program.reasons)))
-    return found + _guessed(code, command) if command.name in _GUESSED else found
+    return Runs(tuple(program.commands), tuple(program.texts), tuple(dict.fromkeys(program.reasons)))
 
 
 def _tokens(code: str, language: str) -> Iterator[_Token]:

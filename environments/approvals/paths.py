@@ -72,7 +72,10 @@ def wiped(word: Word, command: Command) -> str | None:
         return f"{UNSEEN}: which directory it takes is made while it runs"
     if path in _TEMPORARY and word.glob:
         return None  # files in there are made to be removed
-    return _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
+    lost = _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
+    if lost is None and path.startswith("/") and f"{command.start}/".startswith(f"{path}/"):
+        return "the whole working directory, or what is above it"
+    return lost
 
 
 def _wiped_at(path: str) -> str | None:
@@ -102,7 +105,8 @@ def _wiped_here(path: str, command: Command) -> str | None:
 
 
 def _git_directory(path: str) -> str | None:
-    return "the history of a repository (.git)" if posixpath.basename(path) == ".git" else None
+    name = posixpath.basename(path)
+    return "the history of a repository (.git)" if name[:1] == "." and may_be(name, (".git",)) else None
 
 
 def wiped_beyond_here(word: Word, command: Command) -> str | None:

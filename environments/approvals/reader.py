@@ -645,6 +645,9 @@ class _Reader:
         self._follow(command)
         found = runs(command)
         self.findings += found.reasons
+        for guess in found.guesses:
+            with self._apart(), self._deeper():
+                self.note(guess, given)
         if found.commands or found.texts:
             inner = self._carry(command, found, given)
             if command.prints is None and len(inner) == 1:  # sudo echo prints what echo prints

@@ -77,7 +77,7 @@ class Rules:
             return Deny(f"a rule names it ({found})")
         if UNKNOWN in command.name or (command.words and command.words[0].glob and is_pattern(command.name)):
             return self._on_unread(f"{UNSEEN}: its program is not known before it runs")
-        if any(allowed.covers(command) for allowed in self._allowed):
+        if not command.guessed and any(allowed.covers(command) for allowed in self._allowed):
             return Allow()
         if found := next((pattern for pattern in self._asked if pattern.fits(command)), None):
             return Ask(f"a rule names it ({found})")
@@ -85,7 +85,7 @@ class Rules:
         if settings.destructive_commands != "allow" and (reason := judged(command, taken)):
             return _decision(settings.destructive_commands, reason)
         shown = command.line or "an assignment or a redirection"
-        return _decision(settings.commands, f"no rule allows it ({shown[:_SHOWN]})")
+        return _decision("allow" if command.guessed else settings.commands, f"no rule allows it ({shown[:_SHOWN]})")
 
     def script(self, request: ScriptRequest) -> Decision:
         """Decide on a script."""

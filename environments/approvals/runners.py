@@ -12,6 +12,7 @@ from environments.approvals import languages, paths
 from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
 from environments.approvals.deeds import narrows, roots_of
 from environments.approvals.globs import names_of
+from environments.approvals.guesses import guesses
 from environments.approvals.options import Options
 
 _NOTHING = Runs()
@@ -38,105 +39,70 @@ class _Row:
 
 _TABLE = r"""
 nohup setsid builtin command nocorrect noglob not { } ! then do else elif if while until coproc ; -n -i -s
-fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init ;
-busybox toybox bunx pkgx wine firejail fakechroot valgrind ;
-systemd-inhibit ; --who --what --why --mode
-mpirun mpiexec srun ; -n -np -N
 sudo ; -u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --role --type --chroot --close-from \
     ; chdir=-D,--chdir input
 doas ; -u -C ; input
-pkexec ; --user
-su ; -s -g -G -w --shell --group --supp-group --whitelist-environment ; texts=-c,--command,--session-command input none
-runuser ; -u -g -G -s -w --user --group --shell ; texts=-c,--command,--session-command input
-sg ; ; skip=1 text texts=-c
-env ; -u --unset ; chdir=-C,--chdir
+su ; -s -g -G -w --shell --group ; texts=-c,--command,--session-command input none
+sg newgrp ; ; skip=1 text texts=-c input
+env ; -u --unset -a --argv0 ; chdir=-C,--chdir
 nice ; -n --adjustment
-ionice ; -c -n -p -P -u --class --classdata
 exec ; -a
 time ; -o -f --output --format
 timeout ; -s -k --signal --kill-after ; skip=1
-stdbuf ; -i -o -e --input --output --error
-chroot ; ; skip=1 input
 flock ; -w -E --timeout --conflict-exit-code ; skip=1 texts=-c,--command
-taskset ; ; skip=1
-chrt ; -T -P -D --sched-runtime --sched-period --sched-deadline ; skip=1
-setarch ; ; skip=1 input
-faketime ; -f ; skip=1
-gosu su-exec setuidgid envdir chpst ; -u -U -e -n ; skip=1
-setpriv ; --reuid --regid --groups --ambient-caps --inh-caps --bounding-set --securebits --pdeathsig
-prlimit ; -p -o --pid --output
-unshare ; -S -G -R -w --root --wd --setuid --setgid --map-user --map-group ; input
-nsenter ; -t -S -G --target --setuid --setgid ; input
-strace ; -o -e -p -s -u -P -E -I -O -S -a -b -X
-ltrace ; -o -e -p -s -u -a -n -F -D -l -x
-perf ; ; nested
-perf / stat, record, trace, bench ; -e -o -p -t -F -c -C -g -r -I -x
-caffeinate ; -t -w
-cpulimit ; -l -p -e --limit
-xvfb-run ; -n -s -e -f -p -w --server-args --server-num --error-file
-proxychains proxychains4 ; -f
-systemd-run ; -p -u -M -E -t --unit --property --uid --gid --setenv --slice --machine --description \
-    --on-calendar --on-active ; chdir=--working-directory
-systemd-nspawn ; -D -M -u --directory --machine --user --bind --bind-ro
-proot ; -r -R -S -b -q -k --rootfs --bind ; chdir=-w,--cwd,--pwd
-start-stop-daemon ; -p -u -g -n -r -d --pidfile --user --name --chdir --chuid ; texts=-x,-a,--exec,--startas none
-daemonize ; -a -c -e -o -p -l -u -E
-watch ; -n --interval ; text
-entr ; ; texts=-s
+chroot taskset chrt faketime gosu su-exec setuidgid envdir chpst ; -u -U -e -n -f -T -P -D ; skip=1 input
 script ; -E -I -O -B -T -m -o ; texts=-c,--command none
+watch ; -n --interval ; text
 screen ; -S -t -c -h -T -p -e -s -L -D -R -x
 tmux ; -L -S -f ; texts=-c nested
 tmux / new, new-session, neww, new-window, splitw, split-window, respawn-pane, respawnp, respawn-window, respawnw, \
-    send-keys, send, run-shell, run, if-shell, if, pipe-pane, pipep, popup, display-popup \
-    ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
+    send-keys, send, run-shell, run, pipe-pane, pipep, popup, display-popup ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
 docker podman nerdctl kubectl oc ; -H -c -l -n -a -f --host --context --config --log-level --connection --url --root \
     --runroot --namespace --address --kubeconfig --cluster --user ; nested
 docker podman nerdctl / container, compose ; $compose ; nested
 docker-compose podman-compose ; $compose ; nested
-docker podman nerdctl / exec, run, container exec, container run, compose exec, compose run ; $container ; skip=1
-docker-compose podman-compose / exec, run ; $container ; skip=1
+docker podman nerdctl / exec, run, container exec, container run, compose exec, compose run ; $container \
+    ; skip=1 chdir=-w,--workdir
+docker-compose podman-compose / exec, run ; $container ; skip=1 chdir=-w,--workdir
 kubectl oc / exec, run, debug, rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
     --labels --cluster --user --overrides --restart --target ; skip=1 dashes
-apptainer singularity lxc incus multipass machinectl ; ; nested
-apptainer singularity lxc incus multipass / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
-machinectl / shell ; -E --setenv ; skip=1
-uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise rtx asdf pyenv rbenv direnv dotenv \
-    op doppler infisical aws-vault chamber nix vagrant hermes-env heroku toolbox \
+apptainer singularity uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise pyenv rbenv \
     ; --directory --project -C --prefix --cwd --filter -F ; nested
-uv poetry pipenv hatch rye pdm dotenv op infisical toolbox / run ; $runner ; dashes
-bundle mise rtx asdf pyenv rbenv / exec, x ; $runner ; dashes
-doppler / run ; -p -c --project --config ; texts=--command dashes
-conda mamba micromamba / run ; -n -p --name --prefix --cwd
-direnv aws-vault chamber / exec ; ; skip=1 dashes
+uv poetry pipenv hatch rye pdm conda mamba micromamba / run ; -p -f -n --with --python --extra --group --env-file \
+    --env --package --project --name --prefix --cwd ; dashes
+apptainer singularity / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
+bundle mise pyenv rbenv / exec, x ; -C ; dashes
 npm pnpm yarn bun / exec, x, dlx ; -p --package -w --workspace ; texts=-c,--call
 npx ; -p --package -w --workspace ; texts=-c,--call
-nix-shell ; -p -E -I -A --packages --expr --attr ; texts=--run,--command none
-vagrant / ssh ; ; texts=-c,--command none
-heroku / run ; -a --app ; text
 hermes-env / exec ; --backend --image --cwd --timeout --env --user --task-id ; text
-ansible ; -i -m -u -e -l -f --inventory --module-name ; texts=-a,--args none
-salt ; -t ; skip=2 text
-pdsh clush pssh parallel-ssh dsh ; -w -x -g -h -H -l -t -p -o -e ; text
-sbatch bsub qsub ; -J -o -e -n -N -p -t --job-name --output --error ; texts=--wrap none
 scp sftp ; -F -i -J -l -o -P -c -b ; texts=-S none
 rsync ; -f -T --exclude --include --filter --files-from ; texts=-e,--rsh,--rsync-path none
 tar ; -C -f -T -X -b --directory --file \
-    ; texts=-I,-F,--use-compress-program,--to-command,--rsh-command,--info-script,--new-volume-script none
-zip ; -x -i -b -t ; texts=-TT,--unzip-command none
-man whatis ; -M -S -L -m -C ; texts=-P,--pager,-H,--html none
+    ; texts=-I,-F,--use-compress-program,--use-compress-prog,--to-command,--rsh-command,--info-script none
 mapfile readarray ; -d -n -O -s -u -c ; texts=-C none
 complete compgen ; -A -G -W -F -X -P -S -o ; texts=-C none
 split ; -l -b -n -a -C ; texts=--filter none
 sort ; -k -t -o -S -T --output --key ; texts=--compress-program none
-gdb ; -ex -x -p -iex --command
+rg man ; -M -S -L -m -C -g ; texts=--pre,-P,--pager,-H,--html none
 """
 """Programs, their options that are followed by a value, and the fields of `_Row`. Subcommands stand behind `/`."""
+_BEHIND = paths.words(
+    """
+    fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init
+    busybox toybox bunx pkgx wine firejail bwrap fakechroot valgrind systemd-inhibit systemd-run systemd-nspawn
+    mpirun mpiexec srun pkexec runuser ionice stdbuf setarch setpriv prlimit unshare nsenter strace ltrace perf gdb
+    caffeinate cpulimit xvfb-run proxychains proxychains4 proot start-stop-daemon daemonize entr rtx asdf direnv
+    dotenv op doppler infisical aws-vault chamber vagrant heroku toolbox distrobox lxc incus multipass machinectl nix
+    nix-shell ansible salt pdsh clush pssh dsh numactl cgexec softlimit rlwrap tsocks ccache distcc chronic ts tsp
+    hyperfine nodemon watchexec concurrently cross-env parallel-ssh sbatch bsub qsub
+    """
+)
+"""Programs that run the words behind some of theirs, of whose options nothing is known."""
 _OPTIONS = {
-    "$container": "-e -u -w -v -p -l -h -m -a -c --env --user --workdir --volume --name --network --mount --entrypoint"
-    " --env-file --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid"
-    " --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
+    "$container": "-e -u -v -p -l -h -m -a -c --env --user --volume --name --network --mount --entrypoint --env-file"
+    " --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid --restart"
+    " --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
     "$compose": "-f -p --file --project-name --profile --env-file --project-directory",
-    "$runner": "-p -f --with --python --extra --group --env-file --env --package --project",
 }
 
 
@@ -158,7 +124,9 @@ def _rows() -> Iterator[tuple[str, _Row]]:
 
 
 _ROWS = dict(_rows())
-_SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh rbash yash tcsh csh")
+_CHDIR = frozenset({"--chdir", "--cwd", "--workdir", "--working-directory", "-C"})
+_MOST_STARTS = 4
+_SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh powershell rbash yash tcsh csh")
 _INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 COPYING = frozenset({"cp", "ln", "mv", "install"})
 _PRINTS_SETTINGS = paths.words(
@@ -175,6 +143,7 @@ _PROGRAM_VARIABLES = paths.words(
 _PROMPTS = frozenset({"PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"})
 _EVALUATORS = paths.words(
     "printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait"
+    " complete compgen"
 )
 _EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
 """A subscript or an array with a substitution, which these builtins evaluate though it was quoted."""
@@ -198,7 +167,7 @@ def runs(command: Command) -> Runs:
     first = command.words[0]
     if first.fed_by and "/" in first.text and first.literal:
         return found + _file(first, command)
-    if UNKNOWN in command.name:
+    if UNKNOWN in command.name and not (first.quoted and first.text.startswith("./")):
         return found + Runs(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
     for name in names_of(command, _NAMES):
         if name in _EVALUATORS:
@@ -207,11 +176,12 @@ def runs(command: Command) -> Runs:
             found += special(command)
         elif row := _ROWS.get(name):
             found += _by_row(command, name, row)
-        elif name.startswith(("ld-linux", "ld-musl")):
-            found += _inner(
-                command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands
-            )
-    return found + languages.runs(command)
+        elif name in _BEHIND:
+            found += _behind(command)
+    found += languages.runs(command)
+    if command.guessed:
+        return found
+    return found + Runs(guesses=guesses(command, found.commands, found.texts))
 
 
 def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs:
@@ -236,7 +206,7 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
         valued = (*row.valued, *row.texts, *row.chdir)
         options = Options.of(words, valued, first_ends=True)
         every = options if "nested" in row.facts else Options.of(words, valued)
-        texts += [value for option, value in every.values if option in row.texts]
+        texts += [value for option, value in every.values if _is_option_of(option, row.texts)]
         directory = next((value for option, value in options.values if option in row.chdir), directory)
         left: Sequence[Word] = options.operands
         if "nested" not in row.facts or not left or f"{name} {left[0].text}" not in _ROWS:
@@ -244,8 +214,6 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
         name = f"{name} {left[0].text}"
         row, words = _ROWS[name], left[1:]
     found = Runs(texts=tuple(texts))
-    if name == "gdb" and "--args" not in command.texts and "-args" not in command.texts:
-        return found
     if name == "command" and options.has("vV"):
         return found
     left = () if row.facts & {"nested", "none"} else _command_of(row, words, left)
@@ -256,6 +224,30 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
     if "text" in row.facts or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
         return found + _script(left, "a shell is given a text")
     return found + _inner(command, left, directory)
+
+
+def _behind(command: Command) -> Runs:
+    """Return the command behind the options of a program, and those that it may be if an option has a value."""
+    starts = [at for at, word in enumerate(command.args) if _may_be_program(word)][:_MOST_STARTS]
+    if not starts:
+        return _NOTHING
+    directory = next((word.text for one, word in pairwise(command.args) if one.text in _CHDIR), "")
+    first, *others = (_inner(command, _without_dashes(command.args[at:]), directory).commands[0] for at in starts)
+    return Runs((first,), guesses=tuple(replace(one, guessed=True) for one in others))
+
+
+def _without_dashes(words: Sequence[Word]) -> Sequence[Word]:
+    """Return a command without the `--` between a program that an option names and its arguments."""
+    return (words[0], *words[2:]) if len(words) > 1 and words[1].text == "--" else words
+
+
+def _may_be_program(word: Word) -> bool:
+    return word.literal and bool(re.match(r"[A-Za-z./_]", word.text)) and not _ASSIGNMENT.fullmatch(word.text)
+
+
+def _is_option_of(option: str, options: Sequence[str]) -> bool:
+    """Return True if an option is one of some, or a beginning of a long one."""
+    return option in options or (len(option) > 5 and any(one.startswith(option) for one in options))
 
 
 def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Sequence[Word]:
@@ -352,8 +344,12 @@ def _file(word: Word, command: Command) -> Runs:
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
 _MOST_NAMES = 20
+_FD_VALUED = paths.words(
+    "-e -E -t -d -S -j -c -o --extension --exclude --type --max-depth --min-depth --size --threads --color --owner"
+    " --changed-within --changed-before"
+)
 _XARGS_VALUED = paths.words(
-    "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace"
+    "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file"
 )
 
 
@@ -362,13 +358,30 @@ def listed(command: Command) -> tuple[str, ...]:
     if command.name == "find":
         roots = tuple(word.text for word in roots_of(command))
         roots = roots if len(roots) <= _MOST_NAMES else (UNKNOWN,)
-        return tuple(f"{root.rstrip('/')}/found" for root in roots) if narrows(command) else roots
+        return tuple(f"{root.rstrip('/')}/{'found' if narrows(command) else '*'}" for root in roots)
+    if command.name in ("fd", "fdfind"):
+        return _listed_by_fd(command)
     if command.name == "ls":
         places = tuple(word.text for word in Options.of(command.args).operands)[:_MOST_NAMES] or (".",)
         return tuple(f"{place.rstrip('/')}/*" for place in places)
     if command.name in ("grep", "sort", "head", "tail", "uniq", "tee", "sed", "tr", "cat") and command.fed_by:
         return command.fed_by[-1].lists
-    return ("./found",) if command.name in ("git", "grep", "rg", "fd", "ag") else ()
+    if command.name == "git":
+        return ("./*",) if command.texts == ("ls-files",) else ("./found",)
+    return ("./found",) if command.name in ("grep", "rg", "ag") else ()
+
+
+def _listed_by_fd(command: Command) -> tuple[str, ...]:
+    words: list[Word] = []
+    running = False
+    for word in command.args:
+        running = word.text != ";" and (running or word.text in _EXECUTING)
+        if not running and word.text != ";":
+            words.append(word)
+    options = Options.of(words, _FD_VALUED)
+    pattern, *roots = (word.text for word in options.operands) if options.operands else ("",)
+    narrowed = pattern not in ("", ".") or options.has("eSE", "extension", "size", "changed-within", "changed-before")
+    return tuple(f"{root.rstrip('/')}/{'found' if narrowed else '*'}" for root in (roots or ["."])[:_MOST_NAMES])
 
 
 def _found(command: Command) -> Runs:
@@ -395,7 +408,12 @@ def _on_each(command: Command, words: Sequence[Word], mark: str, names: Sequence
     for name in names:
         found += _inner(
             command,
-            [replace(word, text=word.text.replace(mark, name), glob=word.glob or "*" in name) for word in words],
+            [
+                replace(word, text=word.text.replace(mark, name), glob=word.glob or "*" in name)
+                if mark in word.text
+                else word
+                for word in words
+            ],
         )
     return found
 
@@ -404,15 +422,18 @@ def _each_read(command: Command) -> Runs:
     """`xargs rm`: what it reads becomes arguments."""
     options = Options.of(command.args, _XARGS_VALUED, first_ends=True)
     words = options.operands or (Word("echo"),)
-    mark = options.value("-I", "--replace", "-J") or ("{}" if options.has("iI", "replace") else "")
-    read = _words_read(command)
+    given = next((text[2:] or "{}" for text in command.texts if text.startswith("-i")), "")
+    mark = options.value("-I", "--replace", "-J") or given or ("{}" if options.has("I", "replace") else "")
+    read = _words_read(command, by_line=bool(mark) or options.value("-d", "--delimiter") == "\\n")
     if mark:
         return _on_each(command, words, mark, read if len(read) <= _MOST_NAMES else (UNKNOWN,))
     more = tuple(Word(text, glob="*" in text, fed_by=command.fed_by) for text in read)
     return _inner(replace(command, fed_by=(), given=None), (*words, *more))
 
 
-def _words_read(command: Command) -> tuple[str, ...]:
+def _words_read(command: Command, *, by_line: bool = False) -> tuple[str, ...]:
+    if command.given is not None and by_line:
+        return tuple(command.given.splitlines())
     if command.given is not None:
         return tuple(re.split(r"[\s\0]+", command.given.strip()))
     return (command.fed_by[-1].lists if command.fed_by else ()) or (UNKNOWN,)
@@ -425,7 +446,12 @@ def _each_given(command: Command) -> Runs:
     words = Options.of(
         command.args[:cut], ("-j", "-S", "-N", "-n", "-a", "--jobs", "--sshlogin"), first_ends=True
     ).operands
-    given = command.args[cut + 1 :] or tuple(Word(text, glob="*" in text) for text in _words_read(command))
+    from_file = texts[cut : cut + 1] == ("::::",)
+    given = (
+        (Word(UNKNOWN),)
+        if from_file
+        else command.args[cut + 1 :] or tuple(Word(text, glob="*" in text) for text in _words_read(command))
+    )
     text = " ".join(word.text for word in words)
     names = [word.text for word in given][:_MOST_NAMES]
     if not words:
@@ -434,38 +460,19 @@ def _each_given(command: Command) -> Runs:
     return Runs(texts=tuple(text.replace("{}", name) if "{}" in text else f"{text} {name}" for name in names))
 
 
-_BWRAP_PAIRS = paths.words(
-    "--bind --bind-try --ro-bind --ro-bind-try --dev-bind --dev-bind-try --symlink --setenv --file --bind-data"
-    " --ro-bind-data --chmod --overlay-src"
-)
-_BWRAP_ALONE = re.compile(r"--(?:unshare-\S*|share-net|die-with-parent|new-session|as-pid-1|clearenv|help|version)")
-
-
-def _sandboxed(command: Command) -> Runs:
-    """`bwrap --ro-bind / / program`: its options have one value, two or none."""
-    words, at, directory = command.args, 0, ""
-    while at < len(words) and words[at].text.startswith("--"):
-        text = words[at].text
-        if text == "--chdir" and at + 1 < len(words):
-            directory = words[at + 1].text
-        at += 1 if text == "--" or _BWRAP_ALONE.fullmatch(text) else 3 if text in _BWRAP_PAIRS else 2
-        if text == "--":
-            break
-    return _inner(command, words[at:], directory)
-
-
 def _env(command: Command) -> Runs:
     row = _ROWS["env"]
     options = Options.of(command.args, (*row.valued, *row.chdir), first_ends=True)
     if options.has("S", "split-string"):  # however its text is attached
         first = next(at for at, text in enumerate(command.texts) if re.match(r"-\w*S|--s", text))
-        text = " ".join(command.texts[first:])
+        text = " ".join(command.texts[first:]).replace("\\_", " ")
         words = re.sub(r"^(-\w*S|--s[a-z-]*=?)\s*", "", text)
         return Runs(texts=(f"env {words}" if words else "",))
     left = options.operands[1:] if [word.text for word in options.operands[:1]] == ["-"] else options.operands
+    functions = tuple(f"f {word.text.partition('=')[2]}" for word in left if word.text.startswith("BASH_FUNC_"))
     while left and _ASSIGNMENT.fullmatch(left[0].text):
         left = left[1:]
-    return _inner(command, left, options.value(*row.chdir))
+    return _inner(command, left, options.value(*row.chdir)) + Runs(texts=functions)
 
 
 _SSH_VALUED = paths.words("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
@@ -495,7 +502,7 @@ _GIT_COMMANDS = re.compile(
 _GIT_TEXTS = paths.words(
     """
     -x --exec --extcmd --upload-pack --receive-pack --tree-filter --index-filter --env-filter --msg-filter --setup
-    --commit-filter --parent-filter --tag-name-filter --sendmail-cmd --open-files-in-pager
+    --commit-filter --parent-filter --tag-name-filter --sendmail-cmd --open-files-in-pager -O
     """
 )
 _GIT_RUNNING = paths.words(
@@ -516,6 +523,8 @@ def _git(command: Command) -> Runs:
         if option == "-c":
             key, _, text = value.partition("=")
             found += _configured(key, text)
+        elif option == "--config-env" and _configured(value.partition("=")[0], "x").texts:
+            found += Runs(reasons=(f"{UNSEEN}: git takes a program from a variable",))
     words = options.operands
     if not words:
         return found
@@ -556,6 +565,7 @@ _MAKE_SHELL = re.compile(r"\$[({]shell\s+(.*?)[)}]", re.DOTALL)
 def _make(command: Command) -> Runs:
     options = Options.of(command.args, _MAKE_VALUED)
     texts = [found[1] for text in command.texts for found in _MAKE_SHELL.finditer(text)]
+    texts += [text.partition(";")[2] for text in (options.value("--eval"),) if ";" in text]
     texts += [text.removeprefix("SHELL=") for text in command.texts if text.startswith("SHELL=")]
     if options.value("-f", "--file", "--makefile") in (*_INPUT, "/dev/fd/63"):
         return Runs(texts=tuple(texts), reasons=(f"{UNSEEN}: make reads rules that are made while it runs",))
@@ -577,29 +587,11 @@ def _alias(command: Command) -> Runs:
 
 
 def _crontab(command: Command) -> Runs:
-    lines = (command.given or "").splitlines()
+    lines = (command.given or "".join(one.prints or "" for one in command.fed_by)).splitlines()
     return Runs(
-        texts=tuple(re.sub(r"^\s*(?:@\w+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#"))
-    )
-
-
-def _screen(command: Command) -> Runs:
-    options = Options.of(command.args, _ROWS["screen"].valued, first_ends=True)
-    if options.has("X"):
-        return Runs(texts=(" ".join(word.text for word in options.operands[1:]),))
-    return _by_row(command, "screen", _ROWS["screen"])
-
-
-def _nix(command: Command) -> Runs:
-    at = next((at for at, text in enumerate(command.texts) if text in ("-c", "--command")), None)
-    return _inner(command, command.args[at + 1 :]) if at is not None else _NOTHING
-
-
-def _bind(command: Command) -> Runs:
-    return Runs(
-        texts=tuple(text.partition(":")[2].strip().strip("\"'") for text in command.texts if ":" in text)
-        if "-x" in command.texts
-        else ()
+        texts=tuple(
+            re.sub(r"^\s*(?:@\w+|/\S+\s+\S+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#")
+        )
     )
 
 
@@ -607,15 +599,6 @@ def _tar(command: Command) -> Runs:
     texts = [text.partition("exec=")[2] for text in command.texts if text.startswith("--checkpoint-action")]
     texts += [value.partition("exec=")[2] for one, value in pairwise(command.texts) if one == "--checkpoint-action"]
     return _by_row(command, "tar", _ROWS["tar"]) + Runs(texts=tuple(text for text in texts if text))
-
-
-def _expect(command: Command) -> Runs:
-    found = re.findall(r"(?:spawn|exec|system|send)\s+([^;\n]*)", "\n".join(command.texts))
-    return Runs(texts=tuple(text.strip('"{}').replace("\\r", "\n").replace("\\n", "\n") for text in found))
-
-
-def _enable(command: Command) -> Runs:
-    return Runs(reasons=(f"{UNSEEN}: it loads a builtin from a file",) if "-f" in command.texts else ())
 
 
 _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
@@ -627,10 +610,9 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "alias": _alias,
     "at": _input,
     "batch": _input,
-    "bwrap": _sandboxed,
-    "crontab": _crontab,
+    **dict.fromkeys(("crontab", "incrontab"), _crontab),
     "git": _git,
-    **dict.fromkeys(("make", "gmake"), _make),
+    **dict.fromkeys(("make", "gmake", "ninja"), _make),
     **dict.fromkeys(("ssh", "scp", "sftp"), _over_ssh),
     "env": _env,
     "find": _found,
@@ -638,26 +620,23 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "fdfind": _found,
     "xargs": _each_read,
     "parallel": _each_given,
-    "screen": _screen,
-    "nix": _nix,
-    "bind": _bind,
     "tar": _tar,
-    "expect": _expect,
-    "enable": _enable,
 }
 _ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
-_NAMES = frozenset({*_SPECIAL, *(name for name in _ROWS if " " not in name)})
+_NAMES = frozenset({*_SPECIAL, *_BEHIND, *(name for name in _ROWS if " " not in name)})
 
 
 def _variables(command: Command) -> Runs:
     """Return what variables make other programs run."""
     found = _NOTHING
     for name, word in (*command.assignments, *_named_values(command)):
-        if name in _PROMPTS and word.literal:
+        if name in _PROMPTS and word.text in _INPUT:
+            found += _input(command)
+        elif name in _PROMPTS and word.literal:
             found += Runs(texts=(": " + evaluated(word.text),)) + _output(word.fed_by)
         elif name in _PROGRAM_VARIABLES and word.literal:
-            found += Runs(texts=(word.text.lstrip("|"),))
-        elif name in ("LD_PRELOAD", "LD_AUDIT") and word.text:
+            found += Runs(texts=(word.text.lstrip("|!"),))
+        elif name in ("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES") and word.text:
             found += Runs(reasons=(f"{UNSEEN}: {name} loads a library into each program",))
         elif name in ("TAR_OPTIONS", "MAKEFLAGS") and word.literal:
             found += Runs(texts=(f"{'tar' if name[0] == 'T' else 'make'} {word.text}",))
@@ -674,7 +653,7 @@ def _named_values(command: Command) -> Iterator[tuple[str, Word]]:
 def _evaluates(command: Command, name: str) -> Runs:
     """Return the substitutions in what a builtin evaluates once more."""
     texts = command.texts
-    if name == "let":
+    if name in ("let", "complete", "compgen"):
         found = [text for text in texts if "$(" in text or "`" in text]
     else:
         found = [text for text in texts if _EVALUATED.search(text)]

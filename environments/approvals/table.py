@@ -88,6 +88,12 @@ class Table:
             row = _row(deed, words, columns[1], columns[2], columns[3].split(), names or {})
             for program in programs.split():
                 self._rows.setdefault(program, []).append(row)
+        self.programs = frozenset(self._rows)
+        """All programs that have a row."""
+        self.plain = frozenset(name for name, rows in self._rows.items() if not any(row.words for row in rows))
+        """Those without subcommands."""
+        self.bare = frozenset(name for name, rows in self._rows.items() if any(map(_is_bare, rows)))
+        """Those that need no argument."""
 
     def reason(self, command: Command) -> str | None:
         """Return the deed of the first row that fits a command; None if none does."""
@@ -119,6 +125,10 @@ class Table:
             script = module or (options.operands[0].text.rpartition("/")[2] if options.operands else "")
             if script in self._rows:
                 yield script, options.operands if module else options.operands[1:]
+
+
+def _is_bare(row: _Row) -> bool:
+    return not (row.words or row.having or row.condition or row.of_class)
 
 
 def _row(

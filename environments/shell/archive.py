@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO, Self, cast
 
 from environments.errors import TerminalError
 from environments.local_files import PERMISSIONS, PIECE, told_within
-from environments.shell.dialect.files import OWNER
+from environments.shell.dialect.trees import OWNER
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRead

@@ -177,7 +177,9 @@ class Commands(Internal):
             command_file = await env.scratch.of(user).put(text.encode("utf-8", "surrogateescape"))
             text = ""
         apart = command.separate if separate is None else separate
-        return Request(text, where, command.cwd, command.env, stdin_file, apart, exports, command_file)
+        return Request(
+            text, where, command.cwd, command.env, stdin_file, apart, exports, command_file, command.functions
+        )
 
     def output_limit(self, command: Command) -> int:
         """Return how many bytes of a command's output are kept."""

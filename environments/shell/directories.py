@@ -18,7 +18,7 @@ from environments.local_files import PERMISSIONS, told_within
 from environments.loop import in_worker
 from environments.shell.archive import Files, list_directories, list_files, pack, unpack, whole_seconds
 from environments.shell.dialect.base import Where
-from environments.shell.dialect.files import NO_TAR, dropping, listing, looking, packing, unpacking
+from environments.shell.dialect.trees import NO_TAR, dropping, listing, looking, packing, unpacking
 from environments.shell.transfer import Arriving, Collected, Words, call_at, received, sent
 
 if TYPE_CHECKING:

@@ -26,18 +26,11 @@ from environments.options import means_directory
 from environments.result import CommandResult
 from environments.shell.dialect.base import Where
 from environments.shell.dialect.files import (
-    CHANGED,
-    EXISTS,
-    IS_CRLF,
+    EXPLAIN,
+    FUNCTIONS,
     NO_STAT,
-    NOT_HERE,
-    REFUSED,
     SMALL,
     THE_ROOT,
-    as_text,
-    checking,
-    decoding,
-    deleting,
     describing,
     directory_path,
     error_number,
@@ -45,12 +38,28 @@ from environments.shell.dialect.files import (
     explaining,
     listing_entries,
     making,
-    moving,
-    placing,
     printing,
     removing,
-    saying,
     statting,
+)
+from environments.shell.dialect.writing import (
+    CHANGED,
+    EXISTS,
+    HAS_SED,
+    IS_CRLF,
+    LAST_FAILED,
+    NO_SED,
+    NOT_HERE,
+    REFUSED,
+    as_text,
+    checking,
+    decoding,
+    deleting,
+    moving,
+    needed,
+    placing,
+    saying,
+    saying_quickly,
     taking,
 )
 from environments.shell.transfer import Arriving, Collected, Runner, Words, call_at, received, sent
@@ -61,8 +70,6 @@ if TYPE_CHECKING:
     from environments.shell.directories import Directories
     from environments.shell.oneshot import Write
 
-_OF_MV = frozenset((1, 126, 127))
-"""Exit codes of `mv`, or of a target that has none."""
 _TERMS: dict[int, BrokenTerm] = {CHANGED: "changed", IS_CRLF: "crlf", EXISTS: "exists"}
 _MODE_AND_SIZE = re.compile(rb"([0-7]+) ([0-9]+)\n")
 
@@ -81,6 +88,7 @@ class ShellFiles(TargetFiles):
         self.backend = backend
         self.progress = progress or Reporter(backend)
         self._has_printf = self._has_base64 = True
+        self._has_sed: bool | None = None
 
     # Contents.
 
@@ -89,16 +97,13 @@ class ShellFiles(TargetFiles):
         self.check_name(path)
         text = as_text(data)
         if text is not None and self._has_printf:
-            part = os.urandom(6).hex()
-            result = await self.runner.run(call_at(path, saying(path, text, mode, terms, part, quickly=True)))
-            if result.exit_code in _OF_MV:
-                result = await self.runner.run(call_at(path, saying(path, text, mode, terms, part)))
+            result = await self._say(path, text, mode, terms)
             if result.exit_code != NOT_HERE:
                 return await self.written(path, terms, result.exit_code, result.output)
             self._has_printf = False
         if len(data) <= SMALL and self._has_base64:
             encoded = base64.b64encode(data).decode()
-            result = await self.runner.run(call_at(path, decoding(path, encoded, mode, terms)))
+            result = await self._run_on(path, decoding(path, encoded, mode, terms), terms.guard)
             if result.exit_code != NOT_HERE:
                 return await self.written(path, terms, result.exit_code, result.output)
             self._has_base64 = False
@@ -111,19 +116,32 @@ class ShellFiles(TargetFiles):
 
         return await self._stream_in(path, mode, len(data), feed, terms)
 
+    async def _say(self, path: str, text: str, mode: str, terms: WriteTerms) -> CommandResult:
+        part = os.urandom(6).hex()
+        result = await self._run_on(path, saying_quickly(path, text, mode, terms, part, self._has_sed), terms.guard)
+        if result.exit_code in LAST_FAILED:
+            self._has_sed = False
+            return await self._run_on(path, saying(path, text, mode, terms, part), terms.guard)
+        if result.exit_code == 0 and (said := result.output.strip()) in (HAS_SED, NO_SED):
+            self._has_sed = said == HAS_SED
+        return result
+
+    async def _run_on(self, path: str, text: str, guard: WriteGuard | None) -> CommandResult:
+        return await self.runner.run(call_at(path, text, needed(guard)))
+
     async def check(self, path: str, terms: WriteTerms) -> None:
         """Check a file, see `TargetFiles`."""
-        result = await self.runner.run(call_at(path, checking(path, terms)))
+        result = await self._run_on(path, checking(path, terms), terms.guard)
         await self.written(path, terms, result.exit_code, result.output)
 
     async def move(self, source: str, target: str, guard: WriteGuard) -> None:
         """Give a file another path, see `TargetFiles`."""
-        result = await self.runner.run(call_at(source, moving(source, target, guard)))
+        result = await self._run_on(source, moving(source, target, guard), guard)
         await self.written(target, WriteTerms(guard), result.exit_code, result.output)
 
     async def delete(self, path: str, guard: WriteGuard) -> None:
         """Remove a file, see `TargetFiles`."""
-        result = await self.runner.run(call_at(path, deleting(path, guard)))
+        result = await self._run_on(path, deleting(path, guard), guard)
         await self.written(path, WriteTerms(guard), result.exit_code, result.output)
 
     async def written(self, path: str, terms: WriteTerms, code: int, said: str) -> bool:
@@ -170,7 +188,7 @@ class ShellFiles(TargetFiles):
         terms: WriteTerms = ANY,
     ) -> bool:
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
-        command = call_at(path, placing(path, taking(size), mode, size, terms))
+        command = call_at(path, placing(path, taking(size), mode, size, terms), needed(terms.guard))
         words = Words()
         code = await self.runner.run_fed(command, Where.ATTACHED, words, feed)
         return await self.written(path, terms, code, words.text)
@@ -299,7 +317,8 @@ class ShellFiles(TargetFiles):
         """
         if code and not error_number(code):
             check_scope()
-            return (await self.runner.run(call_at(path, explaining(path, purpose)))).exit_code or code
+            command = call_at(path, explaining(path, purpose), (FUNCTIONS, EXPLAIN))
+            return (await self.runner.run(command)).exit_code or code
         return code
 
     def raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:

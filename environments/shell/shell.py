@@ -112,6 +112,7 @@ class Shell:
         self._unannounced: set[Channel] = set()
         self._awaited = self._due = self._due_before = 0
         self._asked = FIRST_QUESTION
+        self._functions: set[str] = set()
         self._greeting = b"ok" if beginning.on_terminal else b""
         self._first = self._prelude.text()
         stream.start(self)  # which may hand on what has arrived already
@@ -175,7 +176,9 @@ class Shell:
             self._unannounced, self._began = set(_ONE), self._loop.create_future()
         elif announced:
             self._unannounced = set(waiting)
-        text = self.dialect.request(request, self.number, announced=announced)
+        missing = tuple(text for text in request.functions if text not in self._functions)
+        self._functions.update(missing)
+        text = self.dialect.request(request._replace(functions=missing), self.number, announced=announced)
         if self.sync_first:
             text, self.sync_first = b":\n" + text, False
         if request.where is Where.MAIN:

@@ -14,6 +14,7 @@ from environments.options import Command
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
 from environments.shell.dialect.base import Where
+from environments.shell.dialect.files import FUNCTIONS
 from environments.shell.lifecycle import weakly
 
 if TYPE_CHECKING:
@@ -72,9 +73,17 @@ class Runner:
         return await self._env.oneshots.run_fed(command._replace(is_own=True), user, where, sink, feed)
 
 
-def call_at(path: str, command: str, *, separate: bool = False) -> Command:
-    """Return the call of a command about a path; only for a relative one the session's directory matters."""
-    return Command(command, None if not path.startswith(("/", "~")) else "/", TIME_LIMIT, separate=separate)
+def call_at(path: str, command: str, functions: tuple[str, ...] = (FUNCTIONS,), *, separate: bool = False) -> Command:
+    """Return the call of a command about a path; only for a relative one the session's directory matters.
+
+    Args:
+        path: The path.
+        command: Shell text.
+        functions: Definitions that it uses, see `Request`.
+        separate: Whether standard error is kept apart.
+    """
+    cwd = "/" if path.startswith(("/", "~")) else None
+    return Command(command, cwd, TIME_LIMIT, separate=separate, functions=functions)
 
 
 async def sent(produce: Callable[[Callable[[bytes], None]], T], write: Write) -> T:

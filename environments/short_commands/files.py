@@ -21,7 +21,8 @@ from environments.errors import CallCancelledError
 from environments.files import ANY, WriteTerms
 from environments.local_files import PERMISSIONS, open_regular, replace_file
 from environments.loop import current, in_worker, spawn
-from environments.shell.dialect.files import SMALL, placing, reading
+from environments.shell.dialect.files import SMALL, reading
+from environments.shell.dialect.writing import needed, placing
 from environments.shell.files import ShellFiles
 from environments.shell.transfer import Arriving, Runner, call_at, received
 
@@ -77,7 +78,7 @@ class NativeFiles(ShellFiles):
         command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode, terms=terms)
         try:
             await _in_scope(self._service.put_native(source, part))
-            result = await self.runner.run(call_at(path, command))
+            result = await self.runner.run(call_at(path, command, needed(terms.guard)))
             return await self.written(path, terms, result.exit_code, result.output)
         except CallCancelledError:
             with in_no_scope():

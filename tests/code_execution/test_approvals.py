@@ -67,6 +67,17 @@ def test_a_denied_tool_call_is_refused_in_the_script_with_the_reason(env: BaseEn
     ]
 
 
+def test_a_tool_calls_hook_counts_from_the_next_script_on_and_yields_to_the_calls_own(env: BaseEnvironment) -> None:
+    def note() -> None:
+        env.gate.before_tool_call = lambda request: "not any more"
+
+    script = "from hermes_tools import *\nfor _ in range(2):\n    try: note()\n    except ToolError as e: print(e)"
+    denied = "note: denied, and nothing was run: not any more\n" * 2
+    assert [execute_code(script, env=env, tools={"note": note}).output for _ in range(2)] == ["", denied]
+    allowed = execute_code(script, env=env, tools={"note": note}, before_tool_call=lambda request: True)
+    assert allowed.output == ""
+
+
 def test_a_tool_calls_hook_that_raises_denies(env: BaseEnvironment) -> None:
     def before_tool_call(request: ToolCallRequest) -> None:
         raise RuntimeError("sk-live-3")

@@ -82,6 +82,8 @@ class Request(NamedTuple):
     """Variables that the shell exports before, and keeps; one that it has already stays as it is."""
     command_file: str | None = None
     """A file of the target that holds the command instead, and that is removed before it runs."""
+    functions: tuple[str, ...] = ()
+    """Definitions that the shell is given before, and keeps. It is not sent those that it has."""
 
 
 class Item(IntEnum):
@@ -305,7 +307,7 @@ class Dialect(ABC):
             number: Which of its requests it is, from 1 on.
             announced: Whether the shell is to say where the output begins.
         """
-        before = self.exporting(request.exports, unless_set=True)
+        before = self.exporting(request.exports, unless_set=True) + "".join(map(self.at_once, request.functions))
         before += self._saying_begin(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"

@@ -274,7 +274,7 @@ class Bash(Dialect):
 
     def _is_usual_fork(self, request: Request) -> bool:
         """Whether `_forking` runs a request. The user's own commands never are in a shell that they could change."""
-        bare = not (request.separate or request.stdin_file or request.env or request.exports)
+        bare = not (request.separate or request.stdin_file or request.env or request.exports or request.functions)
         return bare and request.where is Where.SUBSHELL and request.cwd is not None
 
     def _forking(self) -> str:

@@ -82,13 +82,15 @@ def test_all_other_answers_deny(make: Make) -> None:
     assert env.execute("true").ok
 
 
-def test_a_hook_that_raises_denies_without_its_secrets(make: Make) -> None:
+def test_a_hook_that_raises_denies_without_its_secrets(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("the key is sk-live-1")
 
     for env in (make(before_command=fail), make(before_command=lambda request: Ask("?"), approve=fail)):
+        caplog.clear()
         reason = denial_of(env)
         assert "RuntimeError" in reason and "sk-live-1" not in reason
+        assert "the key is sk-live-1" in caplog.text, "the log tells the operator why"
 
 
 def test_a_denial_does_not_wait_for_the_sessions_turn(make: Make, nap: str) -> None:
@@ -114,6 +116,23 @@ def test_a_hook_is_called_under_no_lock_so_that_it_can_run_commands_itself(make:
     assert env.execute("true").ok
     env.gate.before_command = lambda request: env.execute("true").ok
     assert denial_of(env), "a hook that calls itself without end denies"
+
+
+def test_a_hook_of_a_command_is_called_in_the_callers_thread_and_approve_in_one_of_its_own(make: Make) -> None:
+    threads: list[threading.Thread] = []
+
+    def before_command(request: CommandRequest) -> Ask:
+        threads.append(threading.current_thread())
+        return Ask("?")
+
+    def approve(request: object, question: str) -> bool:
+        threads.append(threading.current_thread())
+        return True
+
+    assert make(before_command=before_command, approve=approve).execute("true").ok
+    asking, answering = threads
+    assert asking is threading.current_thread()
+    assert answering is not asking
 
 
 def test_files_and_our_own_commands_are_not_asked_about(make: Make) -> None:

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from targets.plain_local import PlainLocal
 
-from environments import BaseEnvironment, DeniedError, MissingExtraError, SettingsError
+from environments import BaseEnvironment, DeniedError, MissingExtraError, SettingsError, load_settings
 from environments.approvals import (
     Allow,
     Ask,
@@ -49,6 +50,14 @@ def test_rules_hold_for_environments_that_are_made(make: Make, configure: Config
     assert env.execute("echo ran").output == "ran\n"
     with pytest.raises(DeniedError, match="home directory"):
         env.execute("rm -rf ~")
+
+
+def test_an_environment_made_from_its_class_has_no_rules(make: Make, configure: Configure) -> None:
+    configure("approvals: {commands: deny}")
+    with PlainLocal(load_settings("local")) as env:
+        assert env.execute("echo ran").output == "ran\n"
+    with pytest.raises(DeniedError):
+        make().execute("echo ran")
 
 
 def test_a_hook_of_code_cannot_lift_what_a_rule_denies(make: Make, configure: Configure) -> None:

@@ -20,7 +20,8 @@ from environments.conformance.check import wait_until
 from environments.errors import TargetIsADirectoryError, TargetNotADirectoryError
 from environments.loop import current, run
 from environments.output import Channel
-from environments.shell.dialect.files import BLOCK, SMALL, taking
+from environments.shell.dialect.files import SMALL
+from environments.shell.dialect.writing import BLOCK, taking
 from environments.shell.stream import Stream
 from environments.shell.transfer import Arriving, received
 

@@ -139,6 +139,14 @@ def test_patch_adds_changes_moves_and_deletes_no_denied_file(make: Make, home: P
     assert ((home / ".profile").read_text(), (home / "free").read_text()) == ("before\n", "free\n")
 
 
+def test_a_file_with_a_second_name_that_is_denied_is_left(make: Make, home: Path) -> None:
+    (home / ".netrc").write_text("before\n")
+    (home.parent / "work" / "alias").hardlink_to(home / ".netrc")
+    env = make()
+    assert [refused(write_file(env, "alias", "after\n")) for _ in range(3)] == [True] * 3
+    assert (home.parent / "work" / "alias").read_text() == (home / ".netrc").read_text() == "before\n"
+
+
 def test_only_what_is_below_the_safe_root_is_written(make: Make, home: Path) -> None:
     work = home.parent / "work"
     (home / "file").write_text("x\n")
@@ -202,7 +210,8 @@ class _Through(Runner):
     shell = ""
 
     async def run(self, command: Command) -> CommandResult:
-        return await super().run(command._replace(text=f"{self.shell} -c {shlex.quote(command.text)}"))
+        text = "".join((*command.functions, command.text))
+        return await super().run(command._replace(text=f"{self.shell} -c {shlex.quote(text)}", functions=()))
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash --posix"])

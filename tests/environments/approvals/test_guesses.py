@@ -1,0 +1,92 @@
+"""Programs that no table knows: what may be a command in their words is judged, and nothing else comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments.approvals import Allow, Ask, CommandRequest, Deny, destructive
+from environments.approvals.rules import Rules
+from environments.approvals.settings import ApprovalSettings
+
+RUNNING = """
+zapp rm -rf /
+zapp -x 3 --why=b rm -rf /
+zapp -- /bin/rm -rf /
+zapp -- reboot
+zapp /sbin/reboot
+zapp a | zapp -n 3 dd if=/dev/zero of=/dev/sda
+sudo zapp -q rm -rf /
+zapp sudo -u me rm -rf /
+zapp sh -c "$x"
+zapp xargs rm -rf
+zapp --exec /bin/rm -- -rf /
+zapp --command=rm x -rf /
+zapp 'rm -rf /'
+zapp --run 'rm -rf ~'
+zapp --run='cd x; rm -rf "$HOME"'
+zapp run:rm,-rf,/
+zapp 'rm;-rf;/'
+zapp sh,-c,'rm -rf /'
+zapp 'x:; rm -rf /'
+zapp '!rm -rf /'
+zapp '|rm -rf /'
+zapp "exec:'rm -rf ~'"
+zapp 'key=rm -rf /'
+zapp 'commands=["rm -rf /"]'
+zapp '(system* "rm" "-rf" "/")'
+zapp '$(rm -rf /)'
+zapp '--x=$(shell\\ rm\\ -rf\\ /)'
+zapp 'sh -c "rm -rf /"'
+zapp 'shutdown -h now'
+zapp 'mkfs.ext4 /dev/sda1'
+ZAPP_RUN='rm -rf /' zapp
+ZAPP_RUN='x; shutdown now' git log
+"""
+
+HARMLESS = """
+zapp rm build
+zapp rm -rf build
+zapp reboot
+zapp kill 1234
+zapp install a b
+zapp 'rm -rf build'
+zapp 'the reboot of a machine'
+zapp -m 'do not rm -rf /'
+zapp --message='do not rm -rf /'
+zapp 'echo rm -rf /'
+zapp 'format /'
+zapp remove/rm -rf
+zapp rm.py -rf /
+zapp --no-rm -rf /
+ZAPP_MESSAGE='rm -rf / is bad' zapp
+grep 'rm -rf /' x
+git commit -m 'rm -rf /'
+apt install rm mkfs.ext4
+"""
+
+
+@pytest.mark.parametrize("command", RUNNING.strip().splitlines())
+def test_a_deed_in_the_words_of_an_unknown_program_is_asked_about(command: str) -> None:
+    assert destructive(command) is not None
+
+
+@pytest.mark.parametrize("command", HARMLESS.strip().splitlines())
+def test_names_of_programs_in_words_are_no_deed(command: str) -> None:
+    assert destructive(command) is None
+
+
+def test_a_guess_counts_for_what_is_denied_or_asked_about_and_needs_no_permission() -> None:
+    request = CommandRequest("zapp -x rm build", "/home/me/project", "local", "t", "session")
+    for settings, decision in (
+        (ApprovalSettings(deny=("rm *",)), Deny),
+        (ApprovalSettings(ask=("rm *",)), Ask),
+        (ApprovalSettings(commands="deny", allow=("zapp *",)), Allow),
+        (ApprovalSettings(destructive_commands="deny"), Allow),
+    ):
+        assert isinstance(Rules(settings).command(request), decision), settings
+
+
+def test_many_guesses_are_judged_soon() -> None:
+    # In minutes where anything is not linear, which the time limit of tests finds.
+    for word in ("rm", "'rm -rf x'", "'" + "rm " * 100 + "'", "'" + "rm " * 5000 + "'"):
+        assert destructive(f"zapp {' '.join([word] * (18_000 // len(word)))}") != ""
