@@ -145,6 +145,8 @@ _EVALUATORS = paths.words(
     "printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait"
     " complete compgen"
 )
+_PROJECT = re.compile(rf"(?:\./|[\w-][\w.-]*/)+{UNKNOWN}[\w.-]*$")
+"""A program in a directory of the project, whose name is made while it runs; as a script that a shell is given."""
 _EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
 """A subscript or an array with a substitution, which these builtins evaluate though it was quoted."""
 
@@ -167,7 +169,7 @@ def runs(command: Command) -> Runs:
     first = command.words[0]
     if first.fed_by and "/" in first.text and first.literal:
         return found + _file(first, command)
-    if UNKNOWN in command.name and not (first.quoted and first.text.startswith("./")):
+    if UNKNOWN in command.name and not (first.quoted and _PROJECT.match(joined(command.directory, first.text))):
         return found + Runs(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
     for name in names_of(command, _NAMES):
         if name in _EVALUATORS:
@@ -221,6 +223,8 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
         left = left[2:]
     if not left:
         return found + (_input(command) if "input" in row.facts and not texts else _NOTHING)
+    if name == "coproc":  # which reads what later commands write
+        command = replace(command, fed_by=(Command((Word(UNKNOWN),)),))
     if "text" in row.facts or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
         return found + _script(left, "a shell is given a text")
     return found + _inner(command, left, directory)
@@ -286,7 +290,7 @@ def _sourced(command: Command) -> Runs:
     operands = command.args[1:] if command.texts[:1] == ("--",) else command.args
     if operands and operands[0].text in _INPUT:
         return _input(command)
-    if operands and operands[0].fed_by and not _prints_settings(operands[0].fed_by):
+    if operands and operands[0].fed_by and not _is_evaluated_often(operands[0].fed_by):
         return _output(operands[0].fed_by)
     return _NOTHING
 
@@ -294,11 +298,17 @@ def _sourced(command: Command) -> Runs:
 def _evaluated(command: Command) -> Runs:
     words = command.args[1:] if command.texts[:1] == ("--",) else command.args
     feeding = [fed for word in words for fed in word.fed_by]
-    return _NOTHING if feeding and _prints_settings(feeding) else _script(words, "eval is given a text")
+    if feeding and _is_evaluated_often(feeding) and "".join(word.text for word in words).strip() == UNKNOWN:
+        return _NOTHING
+    return _script(words, "eval is given a text")
 
 
-def _prints_settings(commands: Sequence[Command]) -> bool:
-    return all(command.name in _PRINTS_SETTINGS for command in commands)
+def _is_evaluated_often(commands: Sequence[Command]) -> bool:
+    """Whether the output is made to be evaluated, or stands in files that are named: `eval "$(grep = .env)"`."""
+    if all(command.name in _PRINTS_SETTINGS for command in commands):
+        return True
+    is_read = any(command.prints is None for command in commands)
+    return is_read and languages.is_of_files(commands) and all(command.args for command in commands)
 
 
 def _script(words: Sequence[Word], what: str) -> Runs:
@@ -309,13 +319,15 @@ def _script(words: Sequence[Word], what: str) -> Runs:
     if UNKNOWN in text and languages.is_downloaded(feeding):
         return Runs(reasons=(RUNS_DOWNLOAD,))
     if text.strip() == UNKNOWN:
-        return _NOTHING if feeding and languages.is_of_files(feeding) else Runs(reasons=(reason,))
+        return Runs(reasons=(reason,))
     return Runs(texts=(text,) if text else ())
 
 
 def _input(command: Command) -> Runs:
     if command.given is not None:
         return Runs(texts=(command.given,) if command.given else ())
+    if not command.fed_by and any(redirect.operator == "<" for redirect in command.redirects):
+        return Runs(reasons=(f"{UNSEEN}: a shell reads a file as its input",))
     return _output(command.fed_by)
 
 
@@ -326,8 +338,8 @@ def _output(feeding: Sequence[Command]) -> Runs:
     texts = [one.prints for one in feeding]
     if None not in texts:
         return Runs(texts=("".join(text for text in texts if text),))
-    reason = languages.unseen(feeding, "a shell reads what")
-    return Runs(reasons=(reason,)) if reason else _NOTHING  # as if the shell were given the file
+    made = f"{UNSEEN}: a shell reads what is made while it runs"
+    return Runs(reasons=(RUNS_DOWNLOAD if languages.is_downloaded(feeding) else made,))
 
 
 def _file(word: Word, command: Command) -> Runs:
@@ -595,6 +607,18 @@ def _crontab(command: Command) -> Runs:
     )
 
 
+def _bind(command: Command) -> Runs:
+    keys = [text.partition(":")[2].strip() for text in command.texts if ":" in text]
+    if "-x" in command.texts:
+        return Runs(texts=tuple(text.strip("\"'") for text in keys))
+    return Runs(reasons=(f"{UNSEEN}: keys are made to type a text",) if any(text[:1] in "\"'" for text in keys) else ())
+
+
+def _from_history(command: Command) -> Runs:
+    lists = command.texts[:1] in ((), ("-l",)) or (command.name == "history" and "-s" not in command.texts)
+    return Runs(reasons=() if lists else (f"{UNSEEN}: it runs a command of the history",))
+
+
 def _tar(command: Command) -> Runs:
     texts = [text.partition("exec=")[2] for text in command.texts if text.startswith("--checkpoint-action")]
     texts += [value.partition("exec=")[2] for one, value in pairwise(command.texts) if one == "--checkpoint-action"]
@@ -620,6 +644,9 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "fdfind": _found,
     "xargs": _each_read,
     "parallel": _each_given,
+    "bind": _bind,
+    "fc": _from_history,
+    "history": _from_history,
     "tar": _tar,
 }
 _ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
@@ -632,7 +659,7 @@ def _variables(command: Command) -> Runs:
     for name, word in (*command.assignments, *_named_values(command)):
         if name in _PROMPTS and word.text in _INPUT:
             found += _input(command)
-        elif name in _PROMPTS and word.literal:
+        elif name in _PROMPTS:
             found += Runs(texts=(": " + evaluated(word.text),)) + _output(word.fed_by)
         elif name in _PROGRAM_VARIABLES and word.literal:
             found += Runs(texts=(word.text.lstrip("|!"),))
