@@ -72,7 +72,7 @@ _TEXTS = """
 su script sg newgrp flock npm npx pnpm yarn bun: -c --command --session-command --call
 scp sftp: -S
 rsync: -e --rsh --rsync-path
-tar: -I -F --use-compress-program --use-compress-prog --to-command --rsh-command --info-script
+tar: -I -F --use-compress-program --use-compress-prog --to-command --rsh-command --info-script --checkpoint-action
 mapfile readarray complete compgen: -C
 split: --filter
 sort: --compress-program
@@ -201,7 +201,7 @@ def _texts_given(command: Command, name: str) -> tuple[str, ...]:
         return ()
     values = Options.of(command.args, named).values
     return tuple(
-        value
+        value.removeprefix("exec=")
         for option, value in values
         if option in named or (len(option) > 5 and any(one.startswith(option) for one in named))
     )
@@ -580,36 +580,9 @@ def _trap(command: Command) -> Runs:
     return _script(words[:1], "trap is given a text")
 
 
-def _alias(command: Command) -> Runs:
-    values = [text.partition("=")[2] for text in command.texts]
-    return Runs(texts=tuple(value for value in values if value))
-
-
-def _crontab(command: Command) -> Runs:
-    lines = (command.given or "".join(one.prints or "" for one in command.fed_by)).splitlines()
-    return Runs(
-        texts=tuple(
-            re.sub(r"^\s*(?:@\w+|/\S+\s+\S+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#")
-        )
-    )
-
-
-def _bind(command: Command) -> Runs:
-    keys = [text.partition(":")[2].strip() for text in command.texts if ":" in text]
-    if "-x" in command.texts:
-        return Runs(texts=tuple(text.strip("\"'") for text in keys))
-    return Runs(reasons=(f"{UNSEEN}: keys are made to type a text",) if any(text[:1] in "\"'" for text in keys) else ())
-
-
 def _from_history(command: Command) -> Runs:
     lists = command.texts[:1] in ((), ("-l",)) or (command.name == "history" and "-s" not in command.texts)
     return Runs(reasons=() if lists else (f"{UNSEEN}: it runs a command of the history",))
-
-
-def _tar(command: Command) -> Runs:
-    texts = [text.partition("exec=")[2] for text in command.texts if text.startswith("--checkpoint-action")]
-    texts += [value.partition("exec=")[2] for one, value in pairwise(command.texts) if one == "--checkpoint-action"]
-    return Runs(texts=tuple(text for text in texts if text))
 
 
 _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
@@ -618,10 +591,8 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "source": _sourced,
     "eval": _evaluated,
     "trap": _trap,
-    "alias": _alias,
     "at": _input,
     "batch": _input,
-    **dict.fromkeys(("crontab", "incrontab"), _crontab),
     "git": _git,
     **dict.fromkeys(("make", "gmake", "ninja"), _make),
     **dict.fromkeys(("ssh", "scp", "sftp"), _over_ssh),
@@ -631,10 +602,8 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "fdfind": _found,
     "xargs": _each_read,
     "parallel": _each_given,
-    "bind": _bind,
     "fc": _from_history,
     "history": _from_history,
-    "tar": _tar,
 }
 _ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
 _NAMES = frozenset({*_SPECIAL, *_BEHIND, *_ROWS, *_TEXT_OPTIONS})
