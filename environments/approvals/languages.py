@@ -110,8 +110,8 @@ _READ_FILES = words("cat grep head tail sort uniq")
 _Token = tuple[str, str]
 
 
-def runs(command: Command) -> Runs:
-    """Return what a program in another language runs that a command is given."""
+def runs(command: Command) -> Runs | None:
+    """Return what a program in another language runs that a command is given; None if it is given none."""
     name = command.name
     if name in ("sed", "gsed"):
         return _sed(command)
@@ -121,8 +121,8 @@ def runs(command: Command) -> Runs:
         options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
         if file := options.value("-f", "--file"):
             return _file(command, file)
-        return _judged(options.operands[0].text, command) if options.operands else Runs()
-    return Runs()
+        return _judged(options.operands[0].text, command) if options.operands else None
+    return None
 
 
 def _file(command: Command, path: str) -> Runs:

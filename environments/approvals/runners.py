@@ -162,10 +162,10 @@ def runs(command: Command) -> Runs:
     if UNKNOWN in command.name and not (first.quoted and _PROJECT.match(joined(command.directory, first.text))):
         return found + Runs(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
     for name in names_of(command, _NAMES):
-        if name in _EVALUATORS:
-            found += _evaluates(command, name)
-        texts = _texts_given(command, name)
-        found += Runs(texts=texts)
+        if name in _EVALUATORS and (evaluates := _evaluates(command, name)):
+            found += Runs(texts=evaluates)
+        if texts := _texts_given(command, name):
+            found += Runs(texts=texts)
         if special := _SPECIAL.get(name):
             found += special(command)
         elif texts:
@@ -174,10 +174,11 @@ def runs(command: Command) -> Runs:
             found += _by_row(command, name, row)
         elif name in _BEHIND:
             found += _behind(command)
-    found += languages.runs(command)
-    if command.guessed:
-        return found
-    return found + Runs(guesses=guesses(command, found.commands, found.texts))
+    if in_program := languages.runs(command):
+        found += in_program
+    if not command.guessed and (may_run := guesses(command, found.commands, found.texts)):
+        found += Runs(guesses=may_run)
+    return found
 
 
 def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs:
@@ -633,14 +634,14 @@ def _named_values(command: Command) -> Iterator[tuple[str, Word]]:
                 yield match[1], replace(word, text=match[2])
 
 
-def _evaluates(command: Command, name: str) -> Runs:
+def _evaluates(command: Command, name: str) -> tuple[str, ...]:
     """Return the substitutions in what a builtin evaluates once more."""
     texts = command.texts
     if name in ("let", "complete", "compgen"):
         found = [text for text in texts if "$(" in text or "`" in text]
     else:
         found = [text for text in texts if _EVALUATED.search(text)]
-    return Runs(texts=tuple(": " + evaluated(text) for text in found))
+    return tuple(": " + evaluated(text) for text in found)
 
 
 def is_runner(name: str) -> bool:
