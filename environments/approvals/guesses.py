@@ -7,12 +7,13 @@ deed of it is asked about, and nothing else comes of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from environments.approvals import deeds, exfiltration
 from environments.approvals.command import UNKNOWN, Command, Redirect, Word
+from environments.approvals.languages import REMOVING
 from environments.approvals.paths import words
 
 _PROGRAMS = (
@@ -33,12 +34,17 @@ _SAYING = words(
     man which whence type whereis apropos whatis info tldr help ps pgrep pidof top htop ls cat file stat head tail
     diff cmp sdiff readlink realpath basename dirname ldd nm objdump readelf size du df tree exa eza lsd cd mkdir
     rmdir touch rm cp mv test [ [[ : true false read set declare typeset local readonly unset complete compgen case
-    for select in git gh glab hub curl http https xh xhs gpg openssl sh bash dash zsh ksh ksh93 mksh ash rbash yash .
-    source eval exec command builtin trap alias sed gsed awk gawk mawk nawk python pypy perl ruby node nodejs bun
-    deno php lua luajit micropython redis-cli
+    for select in git gh glab hub curl http https xh xhs gpg openssl . source eval exec command builtin trap
+    sed gsed awk gawk mawk nawk
     """
 )
 """Programs of which no word runs anything, or that a table of their own judges."""
+_TAKING_PROGRAMS = words(
+    """
+    sh bash dash zsh ksh ksh93 mksh ash rbash yash python pypy perl ruby node nodejs bun deno php lua luajit micropython
+    """
+)
+"""Programs whose texts are read by other tables; a script that they run may run the words behind it."""
 _NAMING = words(
     """
     less more most bat vim vi nvim nano emacs code subl open xdg-open find fd fdfind locate mlocate lsof getent id
@@ -58,7 +64,7 @@ _READING = words(
     sqlite3 sqlite duckdb psql mysql mariadb sqlcmd isql sqlplus gdb lldb vim vi nvim ex ed red emacs gnuplot octave
     ghci irb iex tclsh wish guile racket clisp sbcl R Rscript julia groovy scala kotlin jshell ocaml elixir erl
     osascript pwsh ftp sftp lftp telnet dc m4 bc ipython troff groff tex latex maxima raku nu xonsh fish expect
-    parallel rush jjs
+    parallel rush jjs go crontab incrontab
     """
 )
 """Programs that take commands from what they read."""
@@ -85,49 +91,60 @@ _BLANKS = re.compile(r"[ \t]*")
 _ESCAPED = re.compile(r"^(?:\./)?~[!|](.*)", re.MULTILINE)
 """A line of a mail that is run."""
 _WRITES = re.compile(r"(?<![-=<>])>{1,2}\s*((?:/|~)[\w./~-]+)")
+_PLACE = re.compile(r"[\"'](/[\w./-]*|~/?)[\"']")
+_HIDING = re.compile(r"\\(?=[a-zA-Z])|(?<=\w)(?:''|\"\")(?=\w)|^-[a-zA-Z](?=[a-z/])")
 _LIST = re.compile(r"[\s,'\"\[\]]+")
 
 
 def guesses(command: Command, known: Sequence[Command] = (), texts: Sequence[str] = ()) -> tuple[Command, ...]:
-    """Return the commands that may stand in the words of a command, and in values that are set for it.
+    """Return the commands that may stand in the words of a command, in what it reads, and in values set for it.
 
     Args:
         command: The command.
         known: Commands that it is known to run, whose words are left out.
         texts: Texts that it is known to run.
     """
+    if not command.name:
+        return ()
     found = [
         one
         for name, word in command.assignments
-        if command.name and not _SPOKEN.search(name)
+        if not _SPOKEN.search(name)
         for one in islice(_in_text(command, word.text), _MOST)
     ]
-    if command.name in ("mail", "mailx") and command.given:
-        found += (one for line in _ESCAPED.findall(command.given) for one in _in_text(command, line))
-    if not command.name or command.name in _SAYING:
-        return tuple(found)
-    if command.name in _READING:
-        feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
-        for given in filter(None, {command.given, *(one.prints for one in feeding)}):
-            found += islice(_in_text(command, given.replace("file delete", "rm -r")), _MOST)
+    for given in _texts_read(command):
+        found += islice(_in_text(command, given), _MOST)
+    if command.name not in _SAYING:
+        found += islice(_in_words(command, {word.text for one in known for word in one.words}, texts), _MOST)
+    return tuple(found)
+
+
+def _texts_read(command: Command) -> Collection[str]:
+    """Return the texts with commands that a program reads."""
+    if command.name in ("mail", "mailx"):
+        return _ESCAPED.findall(command.given or "")
+    if command.name not in _READING:
+        return ()
+    feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
+    return {text.replace("file delete", "rm -r") for text in (command.given, *(one.prints for one in feeding)) if text}
+
+
+def _in_words(command: Command, known: Collection[str], texts: Sequence[str]) -> Iterator[Command]:
     names_only = command.name in _NAMING or command.name in deeds.TABLE.plain
-    seen = {word.text for one in known for word in one.words}
-    before = ""
-    running = False
+    takes_texts = command.name not in _TAKING_PROGRAMS
+    before, running = "", False
     for at, word in enumerate(command.words):
         text = word.text
-        if len(text) < 2 or text in seen:
+        if len(text) < 2 or text in known:
             pass
         elif _TEXT.search(text):
-            if not (_is_prose(before) or _is_prose(text) or any(text in one or one in text for one in texts)):
-                found += islice(_in_text(command, text), _MOST)
+            is_known = _is_prose(before) or _is_prose(text) or any(text in one or one in text for one in texts)
+            if takes_texts and not is_known:
+                yield from _in_text(command, text)
         elif at and (running or not names_only or "=" in text):
-            found += _at_word(command, at, before)
-        if len(found) > _MOST:
-            break
+            yield from _at_word(command, at, before)
         before = text
         running |= text in _BEFORE_COMMAND and command.name not in _BUILDING
-    return tuple(found)
 
 
 def _is_prose(text: str) -> bool:
@@ -139,7 +156,7 @@ def _at_word(command: Command, at: int, before: str) -> Iterator[Command]:
     """Return the command that begins at a word, or at the value of an option there."""
     text = command.words[at].text.rpartition("=")[2]
     name = text.rpartition("/")[2]
-    if name in _PROGRAMS and (name not in _BARE or before == "--" or text.startswith("/")):
+    if name in _PROGRAMS and UNKNOWN not in text and (name not in _BARE or before == "--" or text.startswith("/")):
         behind = command.words[at + 1 :]
         yield _guess(command, (Word(text), *(behind[1:] if behind and behind[0].text == "--" else behind)))
 
@@ -149,23 +166,38 @@ def _guess(command: Command, words: Sequence[Word]) -> Command:
 
 
 def _in_text(command: Command, text: str) -> Iterator[Command]:
-    """Return the commands that begin at names of programs in a text."""
+    """Return the commands that begin at names of programs in a text, also where quoting or an option hides them."""
     text = text.replace("\\ ", " ")
+    yield from _in_plain_text(command, text)
+    plain = _HIDING.sub("", text)
+    if plain != text:
+        yield from _in_plain_text(command, plain)
+
+
+def _in_plain_text(command: Command, text: str) -> Iterator[Command]:
     for found in islice(_NAME.finditer(text), 20 * _MOST):
         name, start = found[2], found.start()
         if name not in _PROGRAMS or _SAID.search(text, max(0, start - 40), start):
             continue
         if name not in _BARE or _STRONG.search(text, max(0, start - 40), start):
-            words = [_word(one) for one in _split(text, start, found.end())]
-            before = text[max(0, start - 500) : start].rstrip()
-            if before.endswith("|"):  # it reads what stands before
-                source = re.split(r"[;&|\n(]", before[:-1])[-1].strip().strip("'\"")
-                fed = _guess(command, [_word(one) for one in source.split()])
-                yield from (fed, replace(_guess(command, words), fed_by=(fed,), given=None))
-            else:
-                yield _guess(command, words)
+            yield from _at_name(command, text, start, found.end())
+    if REMOVING.search(text):
+        for found in islice(_PLACE.finditer(text), _MOST):
+            yield _guess(command, (Word("rm"), Word("-rf"), Word(found[1])))
     for found in islice(_WRITES.finditer(text), _MOST):
         yield replace(_guess(command, ()), redirects=(Redirect(">", _word(found[1])),))
+
+
+def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Command]:
+    """Return the command whose name stands at a place in a text, and the one that it reads by a pipe."""
+    guess = _guess(command, [_word(one) for one in _split(text, start, end)])
+    before = text[max(0, start - 500) : start].rstrip()
+    if before.endswith("|"):
+        source = re.split(r"[;&|\n(]", before[:-1])[-1].strip().strip("'\"")
+        fed = _guess(command, [_word(one) for one in source.split()])
+        yield fed
+        guess = replace(guess, fed_by=(fed,), given=None)
+    yield guess
 
 
 def _split(text: str, start: int, end: int) -> list[str]:

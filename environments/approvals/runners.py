@@ -21,20 +21,19 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A program that runs the words behind its options and operands, or the value of an option."""
+    """A program that runs the words behind its options and operands."""
 
+    subcommands: frozenset[str] = frozenset()
+    """Words behind which the command stands, if it needs one of them."""
     valued: tuple[str, ...] = ()
     """Its options that are followed by a value."""
     skip: int = 0
     """The number of operands before the command."""
-    texts: tuple[str, ...] = ()
-    """Options whose value is a shell text."""
     chdir: tuple[str, ...] = ()
     """Options whose value is the directory where it runs."""
     facts: frozenset[str] = frozenset()
     """`text`: the words behind are joined to a shell text. `input`: without a command it runs a shell, which reads its
-    input. `nested`: the first operand is a subcommand, which has a row of its own. `dashes`: options may stand behind
-    its operands, so that the command begins behind `--`. `none`: the words behind it are no command."""
+    input. `dashes`: options may stand behind its operands, so that the command begins behind `--`."""
 
 
 _TABLE = r"""
@@ -42,50 +41,44 @@ nohup setsid builtin command nocorrect noglob not { } ! then do else elif if whi
 sudo ; -u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --role --type --chroot --close-from \
     ; chdir=-D,--chdir input
 doas ; -u -C ; input
-su ; -s -g -G -w --shell --group ; texts=-c,--command,--session-command input none
-sg newgrp ; ; skip=1 text texts=-c input
+su sg newgrp ; -s -g -G -w --shell --group ; skip=1 text input
 env ; -u --unset -a --argv0 ; chdir=-C,--chdir
 nice ; -n --adjustment
 exec ; -a
 time ; -o -f --output --format
 timeout ; -s -k --signal --kill-after ; skip=1
-flock ; -w -E --timeout --conflict-exit-code ; skip=1 texts=-c,--command
+flock ; -w -E --timeout --conflict-exit-code ; skip=1
 chroot taskset chrt faketime gosu su-exec setuidgid envdir chpst ; -u -U -e -n -f -T -P -D ; skip=1 input
-script ; -E -I -O -B -T -m -o ; texts=-c,--command none
 watch ; -n --interval ; text
 screen ; -S -t -c -h -T -p -e -s -L -D -R -x
-tmux ; -L -S -f ; texts=-c nested
-tmux / new, new-session, neww, new-window, splitw, split-window, respawn-pane, respawnp, respawn-window, respawnw, \
-    send-keys, send, run-shell, run, pipe-pane, pipep, popup, display-popup ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
-docker podman nerdctl kubectl oc ; -H -c -l -n -a -f --host --context --config --log-level --connection --url --root \
-    --runroot --namespace --address --kubeconfig --cluster --user ; nested
-docker podman nerdctl / container, compose ; $compose ; nested
-docker-compose podman-compose ; $compose ; nested
-docker podman nerdctl / exec, run, container exec, container run, compose exec, compose run ; $container \
-    ; skip=1 chdir=-w,--workdir
-docker-compose podman-compose / exec, run ; $container ; skip=1 chdir=-w,--workdir
-kubectl oc / exec, run, debug, rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
+tmux: new|new-session|neww|new-window|splitw|split-window|respawn-pane|respawnp|respawn-window|respawnw|send-keys|send|\
+run-shell|run|pipe-pane|pipep|popup|display-popup ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
+docker podman nerdctl docker-compose podman-compose: exec|run ; -e -u -v -p -l -h -m -a -c --env --user --volume \
+    --name --network --mount --entrypoint --env-file --publish --label --memory --cpus --platform --pull --hostname \
+    --add-host --device --gpus --ipc --pid --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop \
+    --security-opt ; skip=1 chdir=-w,--workdir
+kubectl oc: exec|run|debug|rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
     --labels --cluster --user --overrides --restart --target ; skip=1 dashes
-apptainer singularity uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise pyenv rbenv \
-    ; --directory --project -C --prefix --cwd --filter -F ; nested
-uv poetry pipenv hatch rye pdm conda mamba micromamba / run ; -p -f -n --with --python --extra --group --env-file \
+uv poetry pipenv hatch rye pdm conda mamba micromamba: run ; -p -f -n --with --python --extra --group --env-file \
     --env --package --project --name --prefix --cwd ; dashes
-apptainer singularity / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
-bundle mise pyenv rbenv / exec, x ; -C ; dashes
-npm pnpm yarn bun / exec, x, dlx ; -p --package -w --workspace ; texts=-c,--call
-npx ; -p --package -w --workspace ; texts=-c,--call
-hermes-env / exec ; --backend --image --cwd --timeout --env --user --task-id ; text
-scp sftp ; -F -i -J -l -o -P -c -b ; texts=-S none
-rsync ; -f -T --exclude --include --filter --files-from ; texts=-e,--rsh,--rsync-path none
-tar ; -C -f -T -X -b --directory --file \
-    ; texts=-I,-F,--use-compress-program,--use-compress-prog,--to-command,--rsh-command,--info-script none
-mapfile readarray ; -d -n -O -s -u -c ; texts=-C none
-complete compgen ; -A -G -W -F -X -P -S -o ; texts=-C none
-split ; -l -b -n -a -C ; texts=--filter none
-sort ; -k -t -o -S -T --output --key ; texts=--compress-program none
-rg man ; -M -S -L -m -C -g ; texts=--pre,-P,--pager,-H,--html none
+apptainer singularity: exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
+bundle mise pyenv rbenv: exec|x ; -C ; dashes
+npm pnpm yarn bun: exec|x|dlx ; -p --package -w --workspace
+npx ; -p --package -w --workspace
+hermes-env: exec ; --backend --image --cwd --timeout --env --user --task-id ; text
 """
-"""Programs, their options that are followed by a value, and the fields of `_Row`. Subcommands stand behind `/`."""
+"""Programs, with subcommands behind a colon, their options that are followed by a value, and fields of `_Row`."""
+_TEXTS = """
+su script sg newgrp flock npm npx pnpm yarn bun: -c --command --session-command --call
+scp sftp: -S
+rsync: -e --rsh --rsync-path
+tar: -I -F --use-compress-program --use-compress-prog --to-command --rsh-command --info-script --checkpoint-action
+mapfile readarray complete compgen: -C
+split: --filter
+sort: --compress-program
+rg man: --pre -P --pager -H --html
+"""
+"""Options whose value is a shell text."""
 _BEHIND = paths.words(
     """
     fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init
@@ -98,32 +91,29 @@ _BEHIND = paths.words(
     """
 )
 """Programs that run the words behind some of theirs, of whose options nothing is known."""
-_OPTIONS = {
-    "$container": "-e -u -v -p -l -h -m -a -c --env --user --volume --name --network --mount --entrypoint --env-file"
-    " --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid --restart"
-    " --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
-    "$compose": "-f -p --file --project-name --profile --env-file --project-directory",
-}
 
 
 def _rows() -> Iterator[tuple[str, _Row]]:
     for line in _TABLE.replace("\\\n", "").strip().splitlines():
-        names, valued, facts = (part.strip() for part in f"{line};".split(";")[:3])
-        programs, _, subcommands = names.partition("/")
+        names, valued, facts = (part.strip() for part in f"{line};;".split(";")[:3])
+        programs, _, subcommands = names.partition(":")
         given = dict(fact.split("=") for fact in facts.split() if "=" in fact)
         row = _Row(
-            tuple(_OPTIONS.get(valued, valued).split()),
+            frozenset(subcommands.replace("|", " ").split()),
+            tuple(valued.split()),
             int(given.get("skip", 0)),
-            tuple(given["texts"].split(",")) if "texts" in given else (),
             tuple(given["chdir"].split(",")) if "chdir" in given else (),
             frozenset(fact for fact in facts.split() if "=" not in fact),
         )
-        for program in programs.split():
-            for subcommand in subcommands.split(","):
-                yield f"{program} {subcommand.strip()}".rstrip(), row
+        yield from ((program, row) for program in programs.split())
 
 
 _ROWS = dict(_rows())
+_TEXT_OPTIONS = {
+    program: tuple(options.split())
+    for programs, _, options in (line.partition(":") for line in _TEXTS.strip().splitlines())
+    for program in programs.split()
+}
 _CHDIR = frozenset({"--chdir", "--cwd", "--workdir", "--working-directory", "-C"})
 _MOST_STARTS = 4
 _SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh powershell rbash yash tcsh csh")
@@ -172,18 +162,23 @@ def runs(command: Command) -> Runs:
     if UNKNOWN in command.name and not (first.quoted and _PROJECT.match(joined(command.directory, first.text))):
         return found + Runs(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
     for name in names_of(command, _NAMES):
-        if name in _EVALUATORS:
-            found += _evaluates(command, name)
+        if name in _EVALUATORS and (evaluates := _evaluates(command, name)):
+            found += Runs(texts=evaluates)
+        if texts := _texts_given(command, name):
+            found += Runs(texts=texts)
         if special := _SPECIAL.get(name):
             found += special(command)
+        elif texts:
+            pass
         elif row := _ROWS.get(name):
             found += _by_row(command, name, row)
         elif name in _BEHIND:
             found += _behind(command)
-    found += languages.runs(command)
-    if command.guessed:
-        return found
-    return found + Runs(guesses=guesses(command, found.commands, found.texts))
+    if in_program := languages.runs(command):
+        found += in_program
+    if not command.guessed and (may_run := guesses(command, found.commands, found.texts)):
+        found += Runs(guesses=may_run)
+    return found
 
 
 def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs:
@@ -200,34 +195,47 @@ def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs
     )
 
 
+def _texts_given(command: Command, name: str) -> tuple[str, ...]:
+    """Return the values of options that are shell texts; a beginning of a long option stands for it."""
+    named = _TEXT_OPTIONS.get(name)
+    if not named:
+        return ()
+    values = Options.of(command.args, named).values
+    return tuple(
+        value.removeprefix("exec=")
+        for option, value in values
+        if option in named or (len(option) > 5 and any(one.startswith(option) for one in named))
+    )
+
+
 def _by_row(command: Command, name: str, row: _Row) -> Runs:
     words: Sequence[Word] = command.args
-    texts: list[str] = []
-    directory = ""
-    while True:
-        valued = (*row.valued, *row.texts, *row.chdir)
-        options = Options.of(words, valued, first_ends=True)
-        every = options if "nested" in row.facts else Options.of(words, valued)
-        texts += [value for option, value in every.values if _is_option_of(option, row.texts)]
-        directory = next((value for option, value in options.values if option in row.chdir), directory)
-        left: Sequence[Word] = options.operands
-        if "nested" not in row.facts or not left or f"{name} {left[0].text}" not in _ROWS:
-            break
-        name = f"{name} {left[0].text}"
-        row, words = _ROWS[name], left[1:]
-    found = Runs(texts=tuple(texts))
+    if row.subcommands:
+        at = next((at for at, word in enumerate(words) if word.text in row.subcommands), len(words))
+        words = words[at + 1 :]
+    options = Options.of(words, (*row.valued, *row.chdir), first_ends=True)
     if name == "command" and options.has("vV"):
-        return found
-    left = () if row.facts & {"nested", "none"} else _command_of(row, words, left)
+        return _NOTHING
+    left = _command_of(row, words, options.operands)
     if name == "coproc" and [word.text for word in left[1:2]] == ["{"]:
         left = left[2:]
     if not left:
-        return found + (_input(command) if "input" in row.facts and not texts else _NOTHING)
+        return _input(command) if "input" in row.facts else _NOTHING
     if name == "coproc":  # which reads what later commands write
         command = replace(command, fed_by=(Command((Word(UNKNOWN),)),))
     if "text" in row.facts or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
-        return found + _script(left, "a shell is given a text")
-    return found + _inner(command, left, directory)
+        return _script(left, "a shell is given a text")
+    return _inner(command, left, options.value(*row.chdir))
+
+
+def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Sequence[Word]:
+    """Return the command in the arguments of a program, of which some are left behind its options."""
+    while left and (left[0].text == "-" or _ASSIGNMENT.fullmatch(left[0].text)):
+        left = left[1:]
+    if "dashes" in row.facts and any(word.text == "--" for word in words):
+        return words[[word.text for word in words].index("--") + 1 :]
+    left = left[row.skip :]
+    return left[1:] if left and left[0].text == "--" else left
 
 
 def _behind(command: Command) -> Runs:
@@ -247,21 +255,6 @@ def _without_dashes(words: Sequence[Word]) -> Sequence[Word]:
 
 def _may_be_program(word: Word) -> bool:
     return word.literal and bool(re.match(r"[A-Za-z./_]", word.text)) and not _ASSIGNMENT.fullmatch(word.text)
-
-
-def _is_option_of(option: str, options: Sequence[str]) -> bool:
-    """Return True if an option is one of some, or a beginning of a long one."""
-    return option in options or (len(option) > 5 and any(one.startswith(option) for one in options))
-
-
-def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Sequence[Word]:
-    """Return the command in the arguments of a program, of which some are left behind its options."""
-    while left and _ASSIGNMENT.fullmatch(left[0].text):
-        left = left[1:]
-    if "dashes" in row.facts and any(word.text == "--" for word in words):
-        return words[[word.text for word in words].index("--") + 1 :]
-    left = left[row.skip :]
-    return left[1:] if left and left[0].text == "--" else left
 
 
 # Shells, and texts for them.
@@ -473,18 +466,13 @@ def _each_given(command: Command) -> Runs:
 
 
 def _env(command: Command) -> Runs:
-    row = _ROWS["env"]
-    options = Options.of(command.args, (*row.valued, *row.chdir), first_ends=True)
-    if options.has("S", "split-string"):  # however its text is attached
-        first = next(at for at, text in enumerate(command.texts) if re.match(r"-\w*S|--s", text))
+    first = next((at for at, text in enumerate(command.texts) if re.match(r"-\w*S|--s", text)), None)
+    if first is not None:  # however its text is attached
         text = " ".join(command.texts[first:]).replace("\\_", " ")
         words = re.sub(r"^(-\w*S|--s[a-z-]*=?)\s*", "", text)
         return Runs(texts=(f"env {words}" if words else "",))
-    left = options.operands[1:] if [word.text for word in options.operands[:1]] == ["-"] else options.operands
-    functions = tuple(f"f {word.text.partition('=')[2]}" for word in left if word.text.startswith("BASH_FUNC_"))
-    while left and _ASSIGNMENT.fullmatch(left[0].text):
-        left = left[1:]
-    return _inner(command, left, options.value(*row.chdir)) + Runs(texts=functions)
+    functions = tuple(f"f {text.partition('=')[2]}" for text in command.texts if text.startswith("BASH_FUNC_"))
+    return _by_row(command, "env", _ROWS["env"]) + Runs(texts=functions)
 
 
 _SSH_VALUED = paths.words("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
@@ -498,8 +486,8 @@ def _over_ssh(command: Command) -> Runs:
     for option, value in (*options.values, *after.values):
         if option == "-o" and (match := _SSH_COMMAND.match(value)):
             found += Runs(texts=(match[1],))
-    if row := _ROWS.get(command.name):
-        return found + _by_row(command, command.name, row)
+    if command.name != "ssh":
+        return found
     words = after.operands
     return found + (_script(words, "a shell is given a text") if words else _input(command))
 
@@ -593,36 +581,9 @@ def _trap(command: Command) -> Runs:
     return _script(words[:1], "trap is given a text")
 
 
-def _alias(command: Command) -> Runs:
-    values = [text.partition("=")[2] for text in command.texts]
-    return Runs(texts=tuple(value for value in values if value))
-
-
-def _crontab(command: Command) -> Runs:
-    lines = (command.given or "".join(one.prints or "" for one in command.fed_by)).splitlines()
-    return Runs(
-        texts=tuple(
-            re.sub(r"^\s*(?:@\w+|/\S+\s+\S+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#")
-        )
-    )
-
-
-def _bind(command: Command) -> Runs:
-    keys = [text.partition(":")[2].strip() for text in command.texts if ":" in text]
-    if "-x" in command.texts:
-        return Runs(texts=tuple(text.strip("\"'") for text in keys))
-    return Runs(reasons=(f"{UNSEEN}: keys are made to type a text",) if any(text[:1] in "\"'" for text in keys) else ())
-
-
 def _from_history(command: Command) -> Runs:
     lists = command.texts[:1] in ((), ("-l",)) or (command.name == "history" and "-s" not in command.texts)
     return Runs(reasons=() if lists else (f"{UNSEEN}: it runs a command of the history",))
-
-
-def _tar(command: Command) -> Runs:
-    texts = [text.partition("exec=")[2] for text in command.texts if text.startswith("--checkpoint-action")]
-    texts += [value.partition("exec=")[2] for one, value in pairwise(command.texts) if one == "--checkpoint-action"]
-    return _by_row(command, "tar", _ROWS["tar"]) + Runs(texts=tuple(text for text in texts if text))
 
 
 _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
@@ -631,10 +592,8 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "source": _sourced,
     "eval": _evaluated,
     "trap": _trap,
-    "alias": _alias,
     "at": _input,
     "batch": _input,
-    **dict.fromkeys(("crontab", "incrontab"), _crontab),
     "git": _git,
     **dict.fromkeys(("make", "gmake", "ninja"), _make),
     **dict.fromkeys(("ssh", "scp", "sftp"), _over_ssh),
@@ -644,13 +603,11 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "fdfind": _found,
     "xargs": _each_read,
     "parallel": _each_given,
-    "bind": _bind,
     "fc": _from_history,
     "history": _from_history,
-    "tar": _tar,
 }
 _ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
-_NAMES = frozenset({*_SPECIAL, *_BEHIND, *(name for name in _ROWS if " " not in name)})
+_NAMES = frozenset({*_SPECIAL, *_BEHIND, *_ROWS, *_TEXT_OPTIONS})
 
 
 def _variables(command: Command) -> Runs:
@@ -677,14 +634,14 @@ def _named_values(command: Command) -> Iterator[tuple[str, Word]]:
                 yield match[1], replace(word, text=match[2])
 
 
-def _evaluates(command: Command, name: str) -> Runs:
+def _evaluates(command: Command, name: str) -> tuple[str, ...]:
     """Return the substitutions in what a builtin evaluates once more."""
     texts = command.texts
     if name in ("let", "complete", "compgen"):
         found = [text for text in texts if "$(" in text or "`" in text]
     else:
         found = [text for text in texts if _EVALUATED.search(text)]
-    return Runs(texts=tuple(": " + evaluated(text) for text in found))
+    return tuple(": " + evaluated(text) for text in found)
 
 
 def is_runner(name: str) -> bool:
