@@ -81,7 +81,7 @@ class Expander:
         """Return the words that nodes become between which there is no blank."""
         source = group[0].text or b""
         self._bounds.spend(len(source))
-        if group[-1].type == "number" and self._state.source[group[-1].end_byte :][:1] == b"<":  # `0<<<text`
+        if group[-1].type == "number" and self._state.source.startswith(b"<", group[-1].end_byte):  # `0<<<text`
             self._state.unread = UNCLEAR
         if len(group) == 1 and _PLAIN.fullmatch(source):
             return [Word(source.decode())]
