@@ -35,5 +35,5 @@ def test_a_call_starts_no_process_but_what_does_the_work(
         answer = call()
         assert "error" not in dict(answer), answer  # type: ignore[call-overload]
         started[name] = last_number(env) - before - 1  # that of the look
-    # Each call is one fork of a warm shell, in whose place the last program runs, `mv` or `sed`. `new` has its own look.
+    # Each call is one fork of a warm shell, which becomes the last program, `mv` or `sed`. `new` looks itself, too.
     assert started == {"read": 1, "new": 2, "existing": 1, "patch": 1}

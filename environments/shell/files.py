@@ -131,7 +131,7 @@ class ShellFiles(TargetFiles):
         """Replace a text in a file, see `TargetFiles`."""
         if not self._has_sed or any("\0" in each or "\r" in each or len(each) > SMALL for each in (old, new)):
             return None
-        command = call_at(path, replacing(path, old, new, guard), needed(guard), separate=True)
+        command = call_at(path, replacing(path, old, new, guard), needed(guard))
         result = await self.runner.run(command._replace(binary=True, max_output_bytes=2 * SMALL))
         if result.exit_code == REFUSED:
             await self.written(path, WriteTerms(guard), result.exit_code, result.output)

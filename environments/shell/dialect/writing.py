@@ -400,7 +400,7 @@ def replacing(path: str, old: str, new: str, guard: WriteGuard) -> str:
         guard: Files that are not written.
     """
     given = f"old={shlex.quote(old)}\nput={shlex.quote(new)}\n"
-    return f"{_finding(path, WriteTerms(guard), sed=1, looks=1, mode='')}{given}replace_once\n"
+    return f"exec 2>/dev/null\n{_finding(path, WriteTerms(guard), sed=1, looks=1, mode='')}{given}replace_once\n"
 
 
 def decoding(path: str, text: str, mode: str = "", terms: WriteTerms = ANY) -> str:
