@@ -88,7 +88,8 @@ def exporting(variables: Mapping[str, str]) -> str:
 
 _LOWER, _UPPER = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _PAIRS = "".join(lower + upper for lower, upper in zip(_LOWER, _UPPER, strict=True))
-_ALPHANUMERIC = ("[0-9A-Za-z]", "[0-9A-Z]", "[0-9a-f]", "[0-9a-fA-F]")
+_DENSE = "[0-9A-Za-z]"
+_ALPHANUMERIC = (_DENSE, "[0-9A-Z]", "[0-9a-f]", "[0-9a-fA-F]")
 _RUN = 8
 """Characters of a token that one part of a pattern stands for."""
 
@@ -105,11 +106,16 @@ def _prefixes() -> str:
     return "|".join(f"*{shlex.quote(prefix)}*" for form in FORMS for prefix in form.prefixes)
 
 
-def _tokens() -> str:
-    """Return patterns of a shell's `case` that match all values with a token in them, and a few others."""
+def _tokens(*, dense: bool) -> str:
+    """Return patterns of a shell's `case` that match all values with a token in them, and a few others.
+
+    Args:
+        dense: Of the forms that words may have, too, or else of the others.
+    """
     return "|".join(
         f"*[!0-9A-Za-z_]{shlex.quote(prefix)}{run * (form.least // _RUN)}*"
         for form in FORMS
+        if form.is_dense == dense
         for run in ("$hermes_a" if form.letters in _ALPHANUMERIC else "$hermes_t",)
         for prefix in form.prefixes
     )
@@ -164,7 +170,8 @@ hermes_is_secret() {{
   case $2 in *{_any_case("authorization")}*) case $2 in {_schemes()}) return 0 ;; esac ;; esac
   case $2 in *'-----BEGIN '*) case $2 in *'PRIVATE KEY'*) return 0 ;; esac ;; esac
   case $2 in {_prefixes()}) ;; *) return 1 ;; esac
-  case " $2" in {_tokens()}) return 0 ;; esac
+  case " $2" in {_tokens(dense=False)}) return 0 ;; {_tokens(dense=True)}) ;; *) return 1 ;; esac
+  case $2 in *{_DENSE * 20}*) return 0 ;; *{_DENSE * 12}*) case $2 in *[0-9]*) return 0 ;; esac ;; esac
   return 1
 }}
 hermes_pairs={_PAIRS} hermes_a='[0-9A-Za-z]' hermes_t='[0-9A-Za-z_.~+/=-]'

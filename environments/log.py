@@ -17,16 +17,14 @@ def redacted(record: logging.LogRecord) -> bool:
     """
     import logging
 
-    from environments.redaction import Redactor  # with the first record
-    from environments.secrets import SecretValues
+    from environments.redaction import without_secrets  # with the first record
 
-    redactor = Redactor.of(SecretValues.of_all())
     message = record.getMessage()
-    if (shown := redactor.text(message)) != message:
+    if (shown := without_secrets(message)) != message:
         record.msg, record.args = shown, ()
     if record.exc_info:
         trace = logging.Formatter().formatException(record.exc_info)
-        if (shown := redactor.text(trace)) != trace:
+        if (shown := without_secrets(trace)) != trace:
             record.exc_text, record.exc_info = shown, None
     return True
 

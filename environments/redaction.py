@@ -14,6 +14,7 @@ from environments.secrets import (
     FORMS,
     PEM_HEAD,
     URL_PART,
+    SecretValues,
     behind,
     compiled,
     find_forms,
@@ -140,6 +141,11 @@ class RedactedPieces:
         shown, self._pending = self._redactor.begun(text, self._before)
         self._before = text[: len(text) - len(self._pending)][-1:] or self._before
         return shown
+
+
+def without_secrets(text: str) -> str:
+    """Return text without the secrets of this process and of all its environments."""
+    return Redactor.of(SecretValues.of_all()).text(text)
 
 
 @lru_cache(maxsize=16)

@@ -92,7 +92,10 @@ def main() -> None:
         from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=True).print(Text(f"hermes-env: {plain(str(error))}", style="red"), soft_wrap=True)
+        from environments.redaction import without_secrets
+
+        shown = without_secrets(plain(str(error)))
+        Console(stderr=True).print(Text(f"hermes-env: {shown}", style="red"), soft_wrap=True)
         sys.exit(exit_code_of_error(error))
     except OSError as error:
         if error.errno not in _NO_ROOM:

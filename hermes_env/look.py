@@ -71,5 +71,7 @@ def tell_failures(inventory: Inventory) -> None:
 
 
 def reason(backend: str, error: str) -> str:
-    """Return an error of a backend on one line, for where its name stands before."""
-    return " ".join(plain(error).split()).removeprefix(f"backend {backend!r}").lstrip(": ")
+    """Return an error of a backend on one line and without secrets, for where its name stands before."""
+    from environments.redaction import without_secrets  # with the first error
+
+    return " ".join(without_secrets(plain(error)).split()).removeprefix(f"backend {backend!r}").lstrip(": ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from targets.command_line import CommandLine
 from targets.engines import PYTHON_IMAGE, require_bubblewrap
 
@@ -33,3 +34,25 @@ def test_it_says_whether_this_machine_can_have_a_sandbox_and_tries_one_that_is_c
     assert done.returncode == 1
     assert "failed" in line_of(done.stdout, "bubblewrap")
     assert "install the package bubblewrap" in line_of(done.stdout, "bubblewrap")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+def test_it_shows_the_value_of_no_key(hermes_env: CommandLine, options: list[str]) -> None:
+    given = {
+        "OPENAI_API_KEY": "shown-0-key-of-a-model",
+        "MODAL_TOKEN_SECRET": "shown-1-secret-of-modal",
+        "BRAVE_SEARCH_API_KEY": "shown-2-key-of-a-search",
+        "TERMINAL_SSH_HOST": "127.0.0.1",
+        "TERMINAL_SSH_PORT": "1",
+        "TERMINAL_SSH_PASSWORD": "shown-3-password-of-a-host",
+        "DOCKER_HOST": "tcp://user:shown-4-password-of-an-engine@127.0.0.1:1",
+    }
+    done = hermes_env("doctor", "-b", "ssh", "-v", *options, **given)
+    assert done.returncode == 1
+    assert "nothing listens there" in done.stdout
+    assert "tcp://user:[REDACTED:" in done.stdout
+    assert "shown-" not in done.stdout + done.stderr
+    refused = hermes_env("exec", "-b", "docker", "--", "true", **given)
+    assert (refused.returncode, refused.stdout) == (125, "")
+    assert "tcp://user:[REDACTED:" in refused.stderr
+    assert "shown-" not in refused.stderr

@@ -24,8 +24,6 @@ from environments.approvals.paths import (
 from environments.approvals.table import Table
 
 _RULES = r"""
-= it removes even /
-rm ; --no-preserve-root
 = it removes {}
 rm zf_rm ; -r -R --recursive ; ; wiped
 rm ; ; ; swept
@@ -63,12 +61,10 @@ chmod ; ; ; @files opened
 chmod ; -R --recursive ; ; ?opens_to_all @files wiped
 = it changes how files may be changed ({})
 chattr ; ; ; wiped_beyond_here
-chattr ; ; ; written
 = it changes who may do everything
 setcap ; ; -v
 semanage pam-auth-update ; -d -D --delete --deleteall --remove --force
 visudo ; ; -c
-vipw vigr
 groupmod ; -g --gid -o
 addgroup: * docker|sudo|wheel|root|admin|disk|shadow
 useradd adduser ; -o --non-unique -u=0 --uid=0
@@ -117,7 +113,6 @@ umount ; ; ; wiped_beyond_here
 mount ; ; ; last wiped_beyond_here
 = it takes memory or a device from the system ({})
 swapoff
-losetup ; -d -D --detach --detach-all
 = it changes how the system boots or works
 efibootmgr ; -B -b -o --delete-bootnum --bootorder
 update-initramfs ; -d
@@ -197,7 +192,6 @@ git: filter-branch|filter-repo ; ; -h --analyze
 git-filter-repo bfg ; ; -h --analyze
 git: reflog expire|delete ; ; -n
 git: gc ; --prune ; --prune=2.*
-git: prune ; ; -n
 git: update-ref|symbolic-ref ; -d --delete --stdin
 = it removes what others share or depend on ({})
 gh glab hub: * delete|remove|archive
@@ -210,7 +204,6 @@ npm: token|owner|access|dist-tag|team|org revoke|rm|set
 dropdb dropuser pg_dropcluster pg_resetwal
 mysqladmin mariadb-admin pg_ctl: ... drop|shutdown|stop
 cypher-shell ; ; ; ~(?is).*\b(?:delete|drop)\b.*
-kadmin kadmin.local ; ; ; -q ~(?:del|purge)\w*\b.*
 pg_restore ; -c --clean
 mongorestore ; --drop
 mongo mongosh manage.py django-admin rails rake ; ; ; ?drops_documents
@@ -226,7 +219,6 @@ redis-cli valkey-cli keydb-cli ; ; ; first ~(?i:flushall|flushdb|shutdown)
 redis-cli valkey-cli keydb-cli nc ncat netcat telnet socat ; ; ; ?reads_flush
 redis-cli valkey-cli keydb-cli: eval|EVAL ; ; ; ~(?is).*\b(?:flushall|flushdb|shutdown).*
 redis-cli valkey-cli keydb-cli: config|CONFIG set|SET dir|dbfilename
-redis-cli valkey-cli keydb-cli: debug|DEBUG segfault|SEGFAULT
 redis-cli valkey-cli keydb-cli: del|DEL|unlink|UNLINK ; ; ; unnamed
 = it deletes what a service holds
 curl ; -X=delete --request=delete ; ; data_url
@@ -288,13 +280,11 @@ podman: pod rm|kill|stop ; -a --all
 = it gives a container the whole file system of the machine
 docker podman nerdctl: run|create ; -v=/:* --volume=/:* --mount=*source=/,* --mount=*src=/,*
 = it runs a command on many machines of a cluster
-knife: ssh|winrm
 ansible-playbook ; ; --check --syntax-check ; unnamed
 ansible ; -a --args -m --module-name ; -m=ping -m=setup -m=debug --check
 salt salt-ssh ; ; test.ping test.version grains.*
 puppet: resource ; ensure=absent ensure=purged ensure=stopped
 puppet: apply ; -e --execute
-pssh pdsh clush dsh parallel-ssh
 
 = it removes packages that the system stands on
 apt-get apt aptitude yum dnf microdnf zypper apk tdnf snap: _uninstalls ; ; -s --no-act ; essential
@@ -316,7 +306,6 @@ uv: pip uninstall ; ; ; unnamed
 nix-collect-garbage ; -d --delete-old
 port: uninstall installed|inactive|all
 update-alternatives ; --remove-all
-pipx: uninstall-all
 conda mamba: remove|uninstall|env ; --all
 
 = it writes to {}
@@ -329,7 +318,6 @@ split uniq ; ; ; second written
 tar ; ; ; ?extracts -C,--directory ~/+\.?
 unzip ; ; -l -t ; -d ~/+
 gawk awk ; -i=inplace ; ; second written
-csplit ; ; ; -f,--prefix written
 rename prename perl-rename ; ; -n --nono ; second wiped_beyond_here
 ed ex red tee truncate sponge fallocate ; ; ; written
 vim vi nvim yq ; -c -s -e -E -i --inplace ; ; written
@@ -347,11 +335,9 @@ lprm cancel postsuper exim exim4 ; - -a -d -Mrm
 history ; -c -d /dev/null
 unset ; HISTFILE
 set ; +o & history
-shopt ; -u & history
 = it takes the firewall down, or may cut every connection to the machine
 iptables ip6tables ebtables arptables ; -F -X --flush --delete-chain
 iptables ip6tables ; -P --policy & DROP REJECT
-iptables-restore ip6tables-restore ; ; -t --test
 nft ipset: ... flush|destroy|delete
 ufw: ... disable|reset
 firewall-cmd ; --panic-on --remove-* --complete-reload
@@ -379,15 +365,9 @@ git: -C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config
 gh glab: -R --repo -X --method -H -f -F
 kubectl oc k3s k helm: -n --namespace --context --cluster --kubeconfig -l --selector -f --filename -k --kustomize
 docker podman nerdctl: -H --host --context -c -v --volume --mount -e -w -u -p --name --network --entrypoint --file
-terraform tofu terragrunt pulumi: -C --cwd -s --stack
 aws: --profile --region --output --endpoint-url --query
-gcloud: --project --zone --region --account --configuration --format
-az: -n --name -g --resource-group -s --subscription
-gsutil s3cmd mc: -o -h
 pv: -o --output
 unzip: -d
-zip: -x -i
-killall: -u --user -s -o -y
 find: -fprint -fprint0 -fprintf -fls
 systemctl: -H -M -t -p
 pkill skill: -u -U -g -G -P -s -t --signal --euid --uid --parent --terminal
@@ -395,27 +375,18 @@ fuser: -n --namespace
 redis-cli valkey-cli keydb-cli: -h -p -a -n -u --user --pass
 mv: -t --target-directory -S --suffix
 cp install ln link scp: -t -S -m -o -g --target-directory --mode --owner --group
-truncate fallocate: -s --size -r --reference
-sed: -e -f --expression --file
-perl ruby: -e -E -f -I -M -m -r
 wget: -o -O --output-document --method
 curl: -o -O --output -X --request -H --header -d --data
 sort: -o --output -k -t -S -T
 chown chgrp setfacl: --from -m -x -M -X --modify --remove
 crontab: -u
-apt-get apt aptitude yum dnf zypper: -o -c -t --config
-iptables ip6tables: -t -A -I -p -s -d -j
 usermod useradd adduser gpasswd: -G --groups -u --uid -g --gid -d --home -s --shell -c --comment -p --password -e
 ansible: -i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars -f
 auditctl: -e
-restic borg: -r --repo -p --password-file
 patch: -d --directory -i --input -p --strip
 tar: -f --file -C --directory
-csplit split: -f --prefix -n -b -l -a
 vim vi nvim gawk awk: -c -S -i -f -v -F
-ed ex red: -c -p
 ssh-keygen: -f -t -b -C -N -P
-kadmin kadmin.local: -q -p
 """
 
 # Operands.
@@ -558,7 +529,7 @@ _DOCUMENTS = re.compile(
     r"|objects\.all\(\)\.delete|\b(?:delete|destroy)_all\b"
 )
 _FLUSHES = re.compile(r"^[ \t]*(?:flush_?all|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
-_CLIENTS = words(
+CLIENTS = words(
     """
     psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq snowsql
     sqlplus usql pgcli mycli litecli trino presto hive beeline influx spark-sql isql turso
@@ -687,6 +658,6 @@ def deed(command: Command) -> str | None:
         assigned += command.texts
     if any(map(_HIDES_HISTORY.fullmatch, assigned)):
         return "it erases or hides the history of commands"
-    if (command.name in _CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
+    if (command.name in CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
         return lost
     return TABLE.reason(command) if command.name else None

@@ -7,17 +7,19 @@ deed of it is asked about, and nothing else comes of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from environments.approvals import deeds, exfiltration
-from environments.approvals.command import UNKNOWN, Command, Word
+from environments.approvals.command import UNKNOWN, Command, Redirect, Word
+from environments.approvals.languages import REMOVING
 from environments.approvals.paths import words
 
 _PROGRAMS = (
     deeds.TABLE.programs
     | exfiltration.TABLE.programs
+    | deeds.CLIENTS
     | words("sh bash dash zsh ksh ash fish xargs busybox python python3 perl ruby node php mkfs.ext4 mkfs.xfs")
 )
 """Names that begin a command."""
@@ -26,53 +28,58 @@ _BARE = deeds.TABLE.bare | exfiltration.TABLE.bare
 _SAYING = words(
     """
     echo printf print say espeak figlet toilet banner cowsay logger notify-send wall write zenity kdialog dialog
-    whiptail osd_cat
-    mail mailx mutt sendmail telegram-send ntfy slack slackcat ollama sgpt llm claude aider codex
-    grep egrep fgrep zgrep rg ag ack jq yq gron dasel xmllint pup tr cut paste comm join column fold fmt nl rev tac
-    wc
-    expr seq yes bc dc base64 md5sum sha256sum hexdump xxd od strings tput stty tee sponge pbcopy xclip xsel wl-copy
-    clip
-    man which whence type whereis apropos whatis info tldr help ps pgrep pidof top htop
-    ls cat file stat head tail diff cmp sdiff readlink realpath basename dirname ldd nm objdump readelf size du df
-    tree exa eza lsd
-    cd mkdir rmdir touch rm cp mv test [ [[ : true false read set declare typeset local readonly unset complete
-    compgen
-    case for select in
-    git gh glab hub curl http https xh xhs gpg openssl
-    sh bash dash zsh ksh ksh93 mksh ash rbash yash . source eval exec command builtin trap alias
-    sed gsed awk gawk mawk nawk python pypy ipython ipython3 perl ruby node nodejs bun deno php lua luajit
-    micropython redis-cli
+    whiptail osd_cat mail mailx sendmail telegram-send ntfy slack slackcat ollama sgpt llm claude aider codex grep
+    egrep fgrep zgrep rg ag ack jq yq gron dasel xmllint pup tr cut paste comm join column fold fmt nl rev tac wc
+    expr seq yes base64 md5sum sha256sum hexdump xxd od strings tput stty tee sponge pbcopy xclip xsel wl-copy clip
+    man which whence type whereis apropos whatis info tldr help ps pgrep pidof top htop ls cat file stat head tail
+    diff cmp sdiff readlink realpath basename dirname ldd nm objdump readelf size du df tree exa eza lsd cd mkdir
+    rmdir touch rm cp mv test [ [[ : true false read set declare typeset local readonly unset complete compgen case
+    for select in git gh glab hub curl http https xh xhs gpg openssl . source eval exec command builtin trap alias
+    sed gsed awk gawk mawk nawk
     """
 )
 """Programs of which no word runs anything, or that a table of their own judges."""
+_TAKING_PROGRAMS = words(
+    """
+    sh bash dash zsh ksh ksh93 mksh ash rbash yash python pypy perl ruby node nodejs bun deno php lua luajit micropython
+    """
+)
+"""Programs whose texts are read by other tables; a script that they run may run the words behind it."""
 _NAMING = words(
     """
     less more most bat vim vi nvim nano emacs code subl open xdg-open find fd fdfind locate mlocate lsof getent id
-    groups finger
-    passwd sha1sum sha512sum cksum sum pushd getcap lsattr getfacl setfattr getfattr namei strip checksec ctags
-    shellcheck shfmt
-    sort uniq tar zip unzip zipinfo 7z unrar cpio ar gzip gunzip xz bzip2 zstd
-    apt apt-get aptitude apt-cache apt-file apt-mark dpkg dpkg-query dpkg-divert rpm dnf yum zypper apk pacman yay
-    paru brew
-    port snap flatpak pip pip3 pipx npm pnpm yarn cargo gem go conda mamba choco scoop winget nix nix-env emerge
-    opkg
-    svn hg bzr jj p4 fossil restic borg terraform dotnet mvn gradle systemctl journalctl service pydoc ansible-doc
+    groups finger passwd sha1sum sha512sum cksum sum pushd getcap lsattr getfacl setfattr getfattr namei strip
+    checksec ctags shellcheck shfmt sort uniq tar zip unzip zipinfo 7z unrar cpio ar gzip gunzip xz bzip2 zstd apt
+    apt-get aptitude apt-cache apt-file apt-mark dpkg dpkg-query dpkg-divert rpm dnf yum zypper apk pacman yay paru
+    brew port snap flatpak pip pip3 pipx npm pnpm yarn cargo gem go conda mamba choco scoop winget nix nix-env emerge
+    opkg svn hg bzr jj p4 fossil restic borg terraform dotnet mvn gradle systemctl journalctl service pydoc ansible-
+    doc
     """
 )
 """Programs whose operands are names of files, packages and the like, which programs may have too."""
 _BUILDING = frozenset(["cargo", "go", "dotnet", "mvn", "gradle"])
 """Programs that run a project's own program, which gets the words."""
+_READING = words(
+    """
+    sqlite3 sqlite duckdb psql mysql mariadb sqlcmd isql sqlplus gdb lldb vim vi nvim ex ed red emacs gnuplot octave
+    ghci irb iex tclsh wish guile racket clisp sbcl R Rscript julia groovy scala kotlin jshell ocaml elixir erl
+    osascript pwsh ftp sftp lftp telnet dc m4 bc ipython troff groff tex latex maxima raku nu xonsh fish expect
+    parallel rush jjs go
+    """
+)
+"""Programs that take commands from what they read."""
 _PROSE = words(
     """
     -m --message --body --title --description --desc --comment --note --notes --reason --subject --label --annotation
-    --header -H --data -d --data-raw --json --build-arg --grep --author --format --template --prompt --text --summary
-    --help --regex --pattern --filter --exclude --include --ignore --match --query --search --content --changelog --tag
+    --header --data --data-raw --json --build-arg --grep --author --format --template --prompt --text --summary
+    --help --regex --pattern --filter --exclude --include --ignore --match --query --search --content --changelog
+    --tag
     """
 )
 """Options whose value is a text that nothing runs."""
 _SPOKEN = re.compile(r"(?i)(?:msg|message|title|text|note|prompt|desc|description|reason|^PS\d)$")
 """Names of options and variables that hold such a text."""
-_BEFORE_COMMAND = frozenset(["run", "exec", "--", "-x", "-X"])
+_BEFORE_COMMAND = frozenset(["run", "exec", "x", "dlx", "--", "-x", "-X"])
 _MOST = 40
 """Guesses at one command; those behind are left aside."""
 _TEXT = re.compile(r"[\s,;'\"|&]")
@@ -81,41 +88,63 @@ _STRONG = re.compile(r"(?:^|[;|&({\[=:!@'\"`\n]|--)\s*$")
 _SAID = re.compile(r"(?:^|[\W_])(?:print\w*|puts|put\w*Str\w*|echo|say|log|message|display|cat|write\w*)[\s('\"\[]*$")
 _TOKEN = re.compile(r"(?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;|&()<>`'\"\\])+")
 _BLANKS = re.compile(r"[ \t]*")
+_ESCAPED = re.compile(r"^(?:\./)?~[!|](.*)", re.MULTILINE)
+"""A line of a mail that is run."""
+_WRITES = re.compile(r"(?<![-=<>])>{1,2}\s*((?:/|~)[\w./~-]+)")
+_PLACE = re.compile(r"[\"'](/[\w./-]*|~/?)[\"']")
+_HIDING = re.compile(r"\\(?=[a-zA-Z])|(?<=\w)(?:''|\"\")(?=\w)|^-[a-zA-Z](?=[a-z/])")
 _LIST = re.compile(r"[\s,'\"\[\]]+")
 
 
 def guesses(command: Command, known: Sequence[Command] = (), texts: Sequence[str] = ()) -> tuple[Command, ...]:
-    """Return the commands that may stand in the words of a command, and in values that are set for it.
+    """Return the commands that may stand in the words of a command, in what it reads, and in values set for it.
 
     Args:
         command: The command.
         known: Commands that it is known to run, whose words are left out.
         texts: Texts that it is known to run.
     """
+    if not command.name:
+        return ()
     found = [
         one
         for name, word in command.assignments
-        if command.name and not _SPOKEN.search(name)
+        if not _SPOKEN.search(name)
         for one in islice(_in_text(command, word.text), _MOST)
     ]
-    if not command.name or command.name in _SAYING:
-        return tuple(found)
+    for given in _texts_read(command):
+        found += islice(_in_text(command, given), _MOST)
+    if command.name not in _SAYING:
+        found += islice(_in_words(command, {word.text for one in known for word in one.words}, texts), _MOST)
+    return tuple(found)
+
+
+def _texts_read(command: Command) -> Collection[str]:
+    """Return the texts with commands that a program reads."""
+    if command.name in ("mail", "mailx"):
+        return _ESCAPED.findall(command.given or "")
+    if command.name not in _READING:
+        return ()
+    feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
+    return {text.replace("file delete", "rm -r") for text in (command.given, *(one.prints for one in feeding)) if text}
+
+
+def _in_words(command: Command, known: Collection[str], texts: Sequence[str]) -> Iterator[Command]:
     names_only = command.name in _NAMING or command.name in deeds.TABLE.plain
-    seen = {word.text for one in known for word in one.words}
-    before = ""
+    takes_texts = command.name not in _TAKING_PROGRAMS
+    before, running = "", False
     for at, word in enumerate(command.words):
         text = word.text
-        if len(text) < 2 or text in seen:
+        if len(text) < 2 or text in known:
             pass
         elif _TEXT.search(text):
-            if not (_is_prose(before) or _is_prose(text) or any(text in one or one in text for one in texts)):
-                found += islice(_in_text(command, text), _MOST)
-        elif at and (not names_only or (before in _BEFORE_COMMAND and command.name not in _BUILDING) or "=" in text):
-            found += _at_word(command, at, before)
-        if len(found) > _MOST:
-            break
+            is_known = _is_prose(before) or _is_prose(text) or any(text in one or one in text for one in texts)
+            if takes_texts and not is_known:
+                yield from _in_text(command, text)
+        elif at and (running or not names_only or "=" in text):
+            yield from _at_word(command, at, before)
         before = text
-    return tuple(found)
+        running |= text in _BEFORE_COMMAND and command.name not in _BUILDING
 
 
 def _is_prose(text: str) -> bool:
@@ -127,7 +156,7 @@ def _at_word(command: Command, at: int, before: str) -> Iterator[Command]:
     """Return the command that begins at a word, or at the value of an option there."""
     text = command.words[at].text.rpartition("=")[2]
     name = text.rpartition("/")[2]
-    if name in _PROGRAMS and (name not in _BARE or before == "--" or text.startswith("/")):
+    if name in _PROGRAMS and UNKNOWN not in text and (name not in _BARE or before == "--" or text.startswith("/")):
         behind = command.words[at + 1 :]
         yield _guess(command, (Word(text), *(behind[1:] if behind and behind[0].text == "--" else behind)))
 
@@ -137,14 +166,38 @@ def _guess(command: Command, words: Sequence[Word]) -> Command:
 
 
 def _in_text(command: Command, text: str) -> Iterator[Command]:
-    """Return the commands that begin at names of programs in a text."""
+    """Return the commands that begin at names of programs in a text, also where quoting or an option hides them."""
     text = text.replace("\\ ", " ")
+    yield from _in_plain_text(command, text)
+    plain = _HIDING.sub("", text)
+    if plain != text:
+        yield from _in_plain_text(command, plain)
+
+
+def _in_plain_text(command: Command, text: str) -> Iterator[Command]:
     for found in islice(_NAME.finditer(text), 20 * _MOST):
         name, start = found[2], found.start()
         if name not in _PROGRAMS or _SAID.search(text, max(0, start - 40), start):
             continue
         if name not in _BARE or _STRONG.search(text, max(0, start - 40), start):
-            yield _guess(command, [_word(one) for one in _split(text, start, found.end())])
+            yield from _at_name(command, text, start, found.end())
+    if REMOVING.search(text):
+        for found in islice(_PLACE.finditer(text), _MOST):
+            yield _guess(command, (Word("rm"), Word("-rf"), Word(found[1])))
+    for found in islice(_WRITES.finditer(text), _MOST):
+        yield replace(_guess(command, ()), redirects=(Redirect(">", _word(found[1])),))
+
+
+def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Command]:
+    """Return the command whose name stands at a place in a text, and the one that it reads by a pipe."""
+    guess = _guess(command, [_word(one) for one in _split(text, start, end)])
+    before = text[max(0, start - 500) : start].rstrip()
+    if before.endswith("|"):
+        source = re.split(r"[;&|\n(]", before[:-1])[-1].strip().strip("'\"")
+        fed = _guess(command, [_word(one) for one in source.split()])
+        yield fed
+        guess = replace(guess, fed_by=(fed,), given=None)
+    yield guess
 
 
 def _split(text: str, start: int, end: int) -> list[str]:

@@ -25,52 +25,14 @@ _LANGUAGES: Mapping[str, tuple[str, str]] = {
         ("node nodejs bun deno tsx ts-node zx mongosh mongo", "-e -pe --eval -p --print", "-r --require"),
         ("php", "-r -B -E -R", "-d -f"),
         ("lua luajit texlua", "-e", "-l"),
-        ("Rscript R osascript groovy scala elixir racket ghc ocaml raku kotlin swift bb clj", "-e --eval", ""),
-        ("julia", "-e -E --eval --print", ""),
-        ("emacs emacsclient octave sbcl erl nim clisp", "--eval -eval --execute -e -x", ""),
-        ("matlab maxima gnuplot scilab", "-r -e --batch-string -batch", ""),
-        ("guile xonsh nu elvish rc posh pwsh expect hy csi clojure", "-c -e -Command", ""),
-        ("tclsh wish jshell irb ghci jjs go crystal dart", "", ""),
+        ("elixir", "-e --eval", ""),
     )
     for program in programs.split()
 }
 """Interpreters: options that are followed by a program, and others that are followed by a value."""
-_GUESSED = frozenset(_LANGUAGES) - words(
-    "python pypy ipython ipython3 micropython perl ruby node nodejs bun deno php lua luajit mongosh mongo"
-)
-"""Languages of which only the literals are read: what would be a command there is held to be one."""
 _SUBCOMMANDS = words("run eval e exec script")
 _RUNNING_MODULES = words("timeit IPython code pdb cProfile")
 _AWKS = words("awk gawk mawk nawk")
-_EDITORS = words("vim vi nvim view ex gvim rvim vifm")
-_CALLING = _EDITORS | words("redis-cli valkey-cli gdb lldb")
-"""Programs that are no interpreters, but may be given calls."""
-_LINES = {
-    program: re.compile(rf"(?:{pattern})", re.DOTALL)
-    for programs, pattern in {
-        "vim vi nvim view ex gvim rvim ed red": r"^[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:[rwe]|read|write)?\s*!(.+)",
-        "sqlite3 sqlite duckdb": r"^\s*\.(?:shell|system)\s+(.+)|^\s*\.(?:once|output|import)\s+['\"]?\|(.+)"
-        r"|\bedit\([^,]{0,200},\s*'([^']+)",
-        "mysql mariadb": r"^\s*(?:system|\\!)\s+(.+)|^--pager=(.+)",
-        "psql": r"\\!\s*(.+)|\\(?:o|g|w)\s*\|(.+)|\b(?i:program)\s+'((?:[^']|'')+)'|^\s*\\.*`(.+)`",
-        "gdb lldb": r"^\s*(?:platform\s+)?(?:shell|!|make)\s*(.+)|^\s*pipe\s.*?\|\s*(.+)",
-        "less more ftp sftp lftp gnuplot telnet dc r2 radare2 rizin vifm ipython ipython3 python maxima ghci": (
-            r"^[\s+:\[]*!+\s*([^\]]+)"
-        ),
-        "sqlplus ranger weechat irssi": r"^\s*!\s*(.+)|^\s*/?(?:host|shell|exec)\s+(.+)",
-        "mail mailx mutt": r"^\S{0,2}~[!|]\s*(.+)|^`(.+)`$",
-        "sqlcmd isql": r"(?i:xp_cmdshell)\s*'((?:[^']|'')+)'|^\s*[:!]+\s*(.+)",
-        "tex latex pdftex pdflatex xetex xelatex luatex lualatex": r"write18\s*\{([^}]+)|\\input\s*\|\"?([^\"]+)",
-        "m4": r"e?syscmd\(\s*`?([^)']+)",
-        "troff groff nroff man": r"^\.\s*(?:sy|pso)\s+(.+)",
-        "gs ghostscript": r"%pipe%([^)]+)",
-        "convert magick mogrify identify composite montage": r"^(?:\w+:)?\|(.+)",
-        "kak": r"%sh\{([^}]+)",
-        "crontab": r"^(?:@\w+|(?:[\d*/,-]+\s+){5})\s*(.+)",
-    }.items()
-    for program in programs.split()
-}
-"""Clients and editors: a line, or a part of it, that is handed to a shell."""
 _SHELL_CALLS = words(
     """
     system popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
@@ -80,9 +42,9 @@ _SHELL_CALLS = words(
 )
 _WITH_MODULE = words("run call exec spawn shell sh command Command cmd EXEC")
 """Names of calls that run programs behind one of the modules below, and otherwise mean much else."""
-_MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fabric|sys\.process|\bpty\b|shelljs|execa")
-_BARE = re.compile(r"perl|ruby|raku|chef-apply|php|R|Rscript|julia|elixir|lua|osascript")
-_BARE_CALLS = words("perl ruby raku")
+_MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fabric|\bpty\b|shelljs|execa|System\.cmd")
+_BARE = words("perl ruby chef-apply php elixir lua")
+_BARE_CALLS = words("perl ruby")
 _EVALUATES = words("eval exec instance_eval class_eval execfile loadstring runInThisContext runInNewContext Function")
 _REMOVES = words("rmtree remove_tree rm_rf rm_r rmSync rmdirSync rimraf removeSync remove_dir remove_entry")
 _UNLINKS = words("remove unlink unlinkSync rm removedirs")
@@ -115,13 +77,10 @@ _ENVIRONMENT = re.compile(
 _WALKS = re.compile(
     r"glob|\bwalk|scandir|iterdir|listdir|readdir|opendir|children|\bfind|Dir\b|Directory|shelljs|rimraf"
 )
-_REMOVING = re.compile(
+REMOVING = re.compile(
     r"unlink|delete-directory|rm_?rf|\brm\b|rimraf|rmdir|rmtree|\bdelete(?:Dir|Recursively)?!?\s*\(|\bremove\w*!?\s*\("
     r"|del_dir|RemoveAll|remove(?:Item|Directory|Path)"
 )
-_PRINTS = re.compile(r"print\w*|puts|putStr\w*|echo|say|log|write\w*|message|display", re.IGNORECASE)
-_PROGRAM = re.compile(r"(?:/[\w.-]+)*/?[A-Za-z][\w.+-]*")
-_MAX_LITERALS, _MAX_GUESS = 20, 500
 _PLACE = re.compile(r"(?:/|~)[\w./*~-]*")
 _TOKEN = re.compile(
     r"(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?\*/)?(?P<prefix>[fFrRbBuU]{0,2})"
@@ -156,31 +115,14 @@ def runs(command: Command) -> Runs:
     name = command.name
     if name in ("sed", "gsed"):
         return _sed(command)
-    found = _lines(_LINES[name], command) if name in _LINES else Runs()
     if name in _LANGUAGES:
-        return found + _interpreted(command)
+        return _interpreted(command)
     if name in _AWKS:
         options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
-        file = options.value("-f", "--file")
-        if file:
-            return found + _file(command, file)
-        return found + _judged(options.operands[0].text, command) if options.operands else found
-    if name in _CALLING or name.endswith(("tex", "latex")):
-        return found + _judged("\n".join(command.texts), command)
-    return found
-
-
-def _lines(pattern: re.Pattern[str], command: Command) -> Runs:
-    """Return what the arguments and the input of a client hand to a shell."""
-    feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
-    lines = [
-        re.sub(r"^--?(?!-?pager)[\w-]+=|^-[a-zA-Z](?=!)", "", line)
-        for text in (*command.texts, command.given or "", *(one.prints or "" for one in feeding))
-        for line in text.splitlines()
-        if len(line) < _MAX_PROGRAM
-    ]
-    found = (one for line in lines for one in pattern.finditer(line))
-    return Runs(texts=tuple(filter(None, (next(filter(None, one.groups()), "") for one in found))))
+        if file := options.value("-f", "--file"):
+            return _file(command, file)
+        return _judged(options.operands[0].text, command) if options.operands else Runs()
+    return Runs()
 
 
 def _file(command: Command, path: str) -> Runs:
@@ -195,11 +137,8 @@ def _interpreted(command: Command) -> Runs:
     given, valued = (text.split() for text in _LANGUAGES[command.name])
     options = Options.of(command.args, (*given, *valued), first_ends=True)
     codes = [value for option, value in options.values if option in given]
-    if command.name in _GUESSED or command.name == "deno":
+    if command.name == "deno":
         codes = [value for option, value in pairwise(command.texts) if option in (*given, "eval", "e")]
-        codes += [
-            text[len(one) + 1 :] for text in command.texts for one in given if text.startswith((one + "=", one + ":"))
-        ]
     if options.value("-m") in _RUNNING_MODULES:
         codes += [text for text in command.texts if not text.startswith("-") and text not in _RUNNING_MODULES]
     if codes:
@@ -215,29 +154,13 @@ def _interpreted(command: Command) -> Runs:
 
 
 def _given(code: str, command: Command) -> Runs:
+    if code.startswith("!"):  # of IPython
+        return Runs(texts=(code[1:],))
     if code.lstrip().startswith(UNKNOWN):
         feeding = tuple(fed for word in command.args for fed in word.fed_by)
         reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
         return Runs(reasons=(reason,) if reason else ())
     return _judged(code, command)
-
-
-def _guessed(code: str, command: Command) -> Runs:
-    """Return the commands that the literals of a program would be, and those that its statements are."""
-    tokens = [("", ""), *((kind, text) for kind, text in _tokens(code, command.name) if text != "(")]
-    literals = [
-        text
-        for (_, before), (kind, text) in pairwise(tokens)
-        if kind in ("string", "shell") and not _PRINTS.fullmatch(before)
-    ][:_MAX_LITERALS]
-    guesses = [literals[at : at + 8] for at in range(len(literals))]
-    for text in (*re.split(r"[;\n|]", code.replace("file delete", "rm -r"))[:_MAX_LITERALS], *literals):
-        try:
-            guesses.append(shlex.split(text[:_MAX_GUESS].strip("`'$[]() ").replace("<", " ").replace(">", " ")))
-        except ValueError:
-            continue
-    named = [guess for guess in guesses if guess and _PROGRAM.fullmatch(guess[0])]
-    return Runs(tuple(_carried(command, *guess) for guess in named))
 
 
 def _carried(command: Command, *texts: str) -> Command:
@@ -291,8 +214,7 @@ def _judged(code: str, command: Command) -> Runs:
         code = pattern.sub(plain, code)
     program = _Program(command, code)
     program.read()
-    found = Runs(tuple(program.commands), tuple(program.texts), tuple(dict.fromkeys(program.reasons)))
-    return found + _guessed(code, command) if command.name in _GUESSED else found
+    return Runs(tuple(program.commands), tuple(program.texts), tuple(dict.fromkeys(program.reasons)))
 
 
 def _tokens(code: str, language: str) -> Iterator[_Token]:
@@ -366,7 +288,7 @@ class _Program:
             found = [one for path in paths if (one := secret(Word(path), self._at))]
             found = ["the environment"] if _ENVIRONMENT.search(code) else found
             self.reasons += [f"it sends secrets elsewhere ({one})" for one in found]
-        if (self._language in (_GUESSED | _EDITORS) or _WALKS.search(code)) and _REMOVING.search(code):
+        if _WALKS.search(code) and REMOVING.search(code):
             for place in filter(_PLACE.fullmatch, self._literals):
                 self._run("rm", "-rf", place.rstrip("*") if place.strip("/*") == "" else place)
 
@@ -429,9 +351,7 @@ class _Program:
         """Return True if a call of a common name runs a program, as `subprocess.run` and unlike `asyncio.run`."""
         if module in ("asyncio", "uvicorn", "app", "re"):
             return False
-        if name in ("cmd", "command", "EXEC", "shell", "exec") and self._language in _GUESSED:
-            return True
-        if name in ("exec", "spawn", "run", "shell") and _BARE.fullmatch(self._language):
+        if name in ("exec", "spawn", "run", "shell") and self._language in _BARE:
             return True
         evaluates = name == "exec" and not dotted and self._language in ("python", "pypy")
         return bool(_MODULES.search(self._code)) and not evaluates
@@ -499,8 +419,7 @@ class _Program:
             elif kind == "name":
                 if self._tokens[place + 1][1] == "=" and text is None:
                     break  # arguments by name come behind those that count
-                is_list = sign == "c" and self._tokens[place + 1][1] == "("  # of R
-                text = text if is_list or sign in _QUOTING else (text or "") + UNKNOWN
+                text = text if sign in _QUOTING else (text or "") + UNKNOWN
             elif sign == ",":
                 elements += [text] if text is not None else []
                 text = None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 
+from environments.approvals.bounds import MAX_CHARACTERS
 from environments.approvals.command import Command, Word
 from environments.approvals.paths import words
-from environments.approvals.reader import MAX_CHARACTERS, Reading
+from environments.approvals.reader import Reading
 from environments.approvals.runners import runs
 
 _WORD = re.compile(r"""(?:[\w@%+:,./=-]|'[^']*'|"[^"$`\\]*")+""", re.ASCII)

@@ -12,7 +12,8 @@ from environments.approvals.command import UNSEEN, Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
 from environments.approvals.exfiltration import leak, takes
-from environments.approvals.reader import read, require_parser
+from environments.approvals.reader import read
+from environments.approvals.syntax import require_parser
 from environments.log import logger
 
 log = logger(__name__)

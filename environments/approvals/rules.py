@@ -12,8 +12,9 @@ from environments.approvals.globs import is_pattern
 from environments.approvals.patterns import AllowedCommand, CommandPattern
 from environments.approvals.plain_text import read_plain_text
 from environments.approvals.policy import judged
-from environments.approvals.reader import has_parser, read, require_parser
+from environments.approvals.reader import read
 from environments.approvals.settings import ApprovalSettings, Verdict
+from environments.approvals.syntax import has_parser, require_parser
 
 _SHOWN = 200
 """Characters of a command that a reason shows."""

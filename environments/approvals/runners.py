@@ -21,147 +21,101 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A program that runs the words behind its options and operands, or the value of an option."""
+    """A program that runs the words behind its options and operands."""
 
+    subcommands: frozenset[str] = frozenset()
+    """Words behind which the command stands, if it needs one of them."""
     valued: tuple[str, ...] = ()
     """Its options that are followed by a value."""
     skip: int = 0
     """The number of operands before the command."""
-    texts: tuple[str, ...] = ()
-    """Options whose value is a shell text."""
     chdir: tuple[str, ...] = ()
     """Options whose value is the directory where it runs."""
     facts: frozenset[str] = frozenset()
     """`text`: the words behind are joined to a shell text. `input`: without a command it runs a shell, which reads its
-    input. `nested`: the first operand is a subcommand, which has a row of its own. `dashes`: options may stand behind
-    its operands, so that the command begins behind `--`. `none`: the words behind it are no command."""
+    input. `dashes`: options may stand behind its operands, so that the command begins behind `--`."""
 
 
 _TABLE = r"""
 nohup setsid builtin command nocorrect noglob not { } ! then do else elif if while until coproc ; -n -i -s
-fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init ;
-busybox toybox bunx pkgx wine firejail fakechroot valgrind ;
-systemd-inhibit ; --who --what --why --mode
-mpirun mpiexec srun ; -n -np -N
 sudo ; -u -g -h -p -C -r -t -T -U -R --user --group --host --prompt --role --type --chroot --close-from \
     ; chdir=-D,--chdir input
 doas ; -u -C ; input
-pkexec ; --user
-su ; -s -g -G -w --shell --group --supp-group --whitelist-environment ; texts=-c,--command,--session-command input none
-runuser ; -u -g -G -s -w --user --group --shell ; texts=-c,--command,--session-command input
-sg newgrp ; ; skip=1 text texts=-c input
-rg ; ; texts=--pre none
+su sg newgrp ; -s -g -G -w --shell --group ; skip=1 text input
 env ; -u --unset -a --argv0 ; chdir=-C,--chdir
 nice ; -n --adjustment
-ionice ; -c -n -p -P -u --class --classdata
 exec ; -a
 time ; -o -f --output --format
 timeout ; -s -k --signal --kill-after ; skip=1
-stdbuf ; -i -o -e --input --output --error
-chroot ; ; skip=1 input
-flock ; -w -E --timeout --conflict-exit-code ; skip=1 texts=-c,--command
-taskset ; ; skip=1
-chrt ; -T -P -D --sched-runtime --sched-period --sched-deadline ; skip=1
-setarch ; ; skip=1 input
-faketime ; -f ; skip=1
-gosu su-exec setuidgid envdir chpst ; -u -U -e -n ; skip=1
-setpriv ; --reuid --regid --groups --ambient-caps --inh-caps --bounding-set --securebits --pdeathsig
-prlimit ; -p -o --pid --output
-unshare ; -S -G -R -w --root --wd --setuid --setgid --map-user --map-group ; input
-nsenter ; -t -S -G --target --setuid --setgid ; input
-strace ; -o -e -p -s -u -P -E -I -O -S -a -b -X
-ltrace ; -o -e -p -s -u -a -n -F -D -l -x
-perf ; ; nested
-perf / stat, record, trace, bench ; -e -o -p -t -F -c -C -g -r -I -x
-caffeinate ; -t -w
-cpulimit ; -l -p -e --limit
-xvfb-run ; -n -s -e -f -p -w --server-args --server-num --error-file
-proxychains proxychains4 ; -f
-systemd-run ; -p -u -M -E -t --unit --property --uid --gid --setenv --slice --machine --description \
-    --on-calendar --on-active ; chdir=--working-directory
-systemd-nspawn ; -D -M -u --directory --machine --user --bind --bind-ro
-proot ; -r -R -S -b -q -k --rootfs --bind ; chdir=-w,--cwd,--pwd
-start-stop-daemon ; -p -u -g -n -r -d --pidfile --user --name --chdir --chuid ; texts=-x,-a,--exec,--startas none
-daemonize ; -a -c -e -o -p -l -u -E
+flock ; -w -E --timeout --conflict-exit-code ; skip=1
+chroot taskset chrt faketime gosu su-exec setuidgid envdir chpst ; -u -U -e -n -f -T -P -D ; skip=1 input
 watch ; -n --interval ; text
-entr ; ; texts=-s
-script ; -E -I -O -B -T -m -o ; texts=-c,--command none
 screen ; -S -t -c -h -T -p -e -s -L -D -R -x
-tmux ; -L -S -f ; texts=-c nested
-tmux / new, new-session, neww, new-window, splitw, split-window, respawn-pane, respawnp, respawn-window, respawnw, \
-    send-keys, send, run-shell, run, pipe-pane, pipep, popup, display-popup \
-    ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
-docker podman nerdctl kubectl oc ; -H -c -l -n -a -f --host --context --config --log-level --connection --url --root \
-    --runroot --namespace --address --kubeconfig --cluster --user ; nested
-docker podman nerdctl / container, compose ; $compose ; nested
-docker-compose podman-compose ; $compose ; nested
-docker podman nerdctl / exec, run, container exec, container run, compose exec, compose run ; $container \
-    ; skip=1 chdir=-w,--workdir
-docker-compose podman-compose / exec, run ; $container ; skip=1 chdir=-w,--workdir
-kubectl oc / exec, run, debug, rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
+tmux: new|new-session|neww|new-window|splitw|split-window|respawn-pane|respawnp|respawn-window|respawnw|send-keys|send|\
+run-shell|run|pipe-pane|pipep|popup|display-popup ; -t -s -n -c -x -y -e -l -F -N -w -h ; text
+docker podman nerdctl docker-compose podman-compose: exec|run ; -e -u -v -p -l -h -m -a -c --env --user --volume \
+    --name --network --mount --entrypoint --env-file --publish --label --memory --cpus --platform --pull --hostname \
+    --add-host --device --gpus --ipc --pid --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop \
+    --security-opt ; skip=1 chdir=-w,--workdir
+kubectl oc: exec|run|debug|rsh ; -n -c -f --namespace --container --context --kubeconfig --image --env --port \
     --labels --cluster --user --overrides --restart --target ; skip=1 dashes
-apptainer singularity lxc incus multipass machinectl ; ; nested
-apptainer singularity lxc incus multipass / exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
-machinectl / shell ; -E --setenv ; skip=1
-uv poetry pipenv hatch rye pdm conda mamba micromamba bundle npm pnpm yarn bun mise rtx asdf pyenv rbenv direnv dotenv \
-    op doppler infisical aws-vault chamber nix vagrant hermes-env heroku toolbox \
-    ; --directory --project -C --prefix --cwd --filter -F ; nested
-uv poetry pipenv hatch rye pdm dotenv op infisical toolbox / run ; $runner ; dashes
-bundle mise rtx asdf pyenv rbenv / exec, x ; $runner ; dashes
-doppler / run ; -p -c --project --config ; texts=--command dashes
-conda mamba micromamba / run ; -n -p --name --prefix --cwd
-direnv aws-vault chamber / exec ; ; skip=1 dashes
-npm pnpm yarn bun / exec, x, dlx ; -p --package -w --workspace ; texts=-c,--call
-npx ; -p --package -w --workspace ; texts=-c,--call
-nix-shell ; -p -E -I -A --packages --expr --attr ; texts=--run,--command none
-vagrant / ssh ; ; texts=-c,--command none
-heroku / run ; -a --app ; text
-hermes-env / exec ; --backend --image --cwd --timeout --env --user --task-id ; text
-ansible ; -i -m -u -e -l -f --inventory --module-name ; texts=-a,--args none
-salt ; -t ; skip=2 text
-pdsh clush pssh parallel-ssh dsh ; -w -x -g -h -H -l -t -p -o -e ; text
-sbatch bsub qsub ; -J -o -e -n -N -p -t --job-name --output --error ; texts=--wrap none
-scp sftp ; -F -i -J -l -o -P -c -b ; texts=-S none
-rsync ; -f -T --exclude --include --filter --files-from ; texts=-e,--rsh,--rsync-path none
-tar ; -C -f -T -X -b --directory --file \
-    ; texts=-I,-F,--use-compress-program,--use-compress-prog,--to-command,--rsh-command,--info-script,\
---new-volume-script none
-zip ; -x -i -b -t ; texts=-TT,--unzip-command none
-man whatis ; -M -S -L -m -C ; texts=-P,--pager,-H,--html none
-mapfile readarray ; -d -n -O -s -u -c ; texts=-C none
-complete compgen ; -A -G -W -F -X -P -S -o ; texts=-C none
-split ; -l -b -n -a -C ; texts=--filter none
-sort ; -k -t -o -S -T --output --key ; texts=--compress-program none
-gdb ; -ex -x -p -iex --command
+uv poetry pipenv hatch rye pdm conda mamba micromamba: run ; -p -f -n --with --python --extra --group --env-file \
+    --env --package --project --name --prefix --cwd ; dashes
+apptainer singularity: exec ; -B -H --bind --home --pwd --overlay --env ; skip=1 dashes
+bundle mise pyenv rbenv: exec|x ; -C ; dashes
+npm pnpm yarn bun: exec|x|dlx ; -p --package -w --workspace
+npx ; -p --package -w --workspace
+hermes-env: exec ; --backend --image --cwd --timeout --env --user --task-id ; text
 """
-"""Programs, their options that are followed by a value, and the fields of `_Row`. Subcommands stand behind `/`."""
-_OPTIONS = {
-    "$container": "-e -u -v -p -l -h -m -a -c --env --user --volume --name --network --mount --entrypoint"
-    " --env-file --publish --label --memory --cpus --platform --pull --hostname --add-host --device --gpus --ipc --pid"
-    " --restart --shm-size --tmpfs --ulimit --index --cap-add --cap-drop --security-opt",
-    "$compose": "-f -p --file --project-name --profile --env-file --project-directory",
-    "$runner": "-p -f --with --python --extra --group --env-file --env --package --project",
-}
+"""Programs, with subcommands behind a colon, their options that are followed by a value, and fields of `_Row`."""
+_TEXTS = """
+su script sg newgrp flock npm npx pnpm yarn bun: -c --command --session-command --call
+scp sftp: -S
+rsync: -e --rsh --rsync-path
+tar: -I -F --use-compress-program --use-compress-prog --to-command --rsh-command --info-script
+mapfile readarray complete compgen: -C
+split: --filter
+sort: --compress-program
+rg man: --pre -P --pager -H --html
+"""
+"""Options whose value is a shell text."""
+_BEHIND = paths.words(
+    """
+    fakeroot unbuffer dbus-run-session eatmydata torsocks catchsegv linux32 linux64 i386 x86_64 tini dumb-init
+    busybox toybox bunx pkgx wine firejail bwrap fakechroot valgrind systemd-inhibit systemd-run systemd-nspawn
+    mpirun mpiexec srun pkexec runuser ionice stdbuf setarch setpriv prlimit unshare nsenter strace ltrace perf gdb
+    caffeinate cpulimit xvfb-run proxychains proxychains4 proot start-stop-daemon daemonize entr rtx asdf direnv
+    dotenv op doppler infisical aws-vault chamber vagrant heroku toolbox distrobox lxc incus multipass machinectl nix
+    nix-shell ansible salt pdsh clush pssh dsh numactl cgexec softlimit rlwrap tsocks ccache distcc chronic ts tsp
+    hyperfine nodemon watchexec concurrently cross-env parallel-ssh sbatch bsub qsub
+    """
+)
+"""Programs that run the words behind some of theirs, of whose options nothing is known."""
 
 
 def _rows() -> Iterator[tuple[str, _Row]]:
     for line in _TABLE.replace("\\\n", "").strip().splitlines():
-        names, valued, facts = (part.strip() for part in f"{line};".split(";")[:3])
-        programs, _, subcommands = names.partition("/")
+        names, valued, facts = (part.strip() for part in f"{line};;".split(";")[:3])
+        programs, _, subcommands = names.partition(":")
         given = dict(fact.split("=") for fact in facts.split() if "=" in fact)
         row = _Row(
-            tuple(_OPTIONS.get(valued, valued).split()),
+            frozenset(subcommands.replace("|", " ").split()),
+            tuple(valued.split()),
             int(given.get("skip", 0)),
-            tuple(given["texts"].split(",")) if "texts" in given else (),
             tuple(given["chdir"].split(",")) if "chdir" in given else (),
             frozenset(fact for fact in facts.split() if "=" not in fact),
         )
-        for program in programs.split():
-            for subcommand in subcommands.split(","):
-                yield f"{program} {subcommand.strip()}".rstrip(), row
+        yield from ((program, row) for program in programs.split())
 
 
 _ROWS = dict(_rows())
+_TEXT_OPTIONS = {
+    program: tuple(options.split())
+    for programs, _, options in (line.partition(":") for line in _TEXTS.strip().splitlines())
+    for program in programs.split()
+}
+_CHDIR = frozenset({"--chdir", "--cwd", "--workdir", "--working-directory", "-C"})
+_MOST_STARTS = 4
 _SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh powershell rbash yash tcsh csh")
 _INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 COPYING = frozenset({"cp", "ln", "mv", "install"})
@@ -181,6 +135,8 @@ _EVALUATORS = paths.words(
     "printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait"
     " complete compgen"
 )
+_PROJECT = re.compile(rf"(?:\./|[\w-][\w.-]*/)+{UNKNOWN}[\w.-]*$")
+"""A program in a directory of the project, whose name is made while it runs; as a script that a shell is given."""
 _EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
 """A subscript or an array with a substitution, which these builtins evaluate though it was quoted."""
 
@@ -203,19 +159,21 @@ def runs(command: Command) -> Runs:
     first = command.words[0]
     if first.fed_by and "/" in first.text and first.literal:
         return found + _file(first, command)
-    if UNKNOWN in command.name and not (first.quoted and first.text.startswith("./")):
+    if UNKNOWN in command.name and not (first.quoted and _PROJECT.match(joined(command.directory, first.text))):
         return found + Runs(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
     for name in names_of(command, _NAMES):
         if name in _EVALUATORS:
             found += _evaluates(command, name)
+        texts = _texts_given(command, name)
+        found += Runs(texts=texts)
         if special := _SPECIAL.get(name):
             found += special(command)
+        elif texts:
+            pass
         elif row := _ROWS.get(name):
             found += _by_row(command, name, row)
-        elif name.startswith(("ld-linux", "ld-musl")):
-            found += _inner(
-                command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands
-            )
+        elif name in _BEHIND:
+            found += _behind(command)
     found += languages.runs(command)
     if command.guessed:
         return found
@@ -236,49 +194,66 @@ def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs
     )
 
 
+def _texts_given(command: Command, name: str) -> tuple[str, ...]:
+    """Return the values of options that are shell texts; a beginning of a long option stands for it."""
+    named = _TEXT_OPTIONS.get(name)
+    if not named:
+        return ()
+    values = Options.of(command.args, named).values
+    return tuple(
+        value
+        for option, value in values
+        if option in named or (len(option) > 5 and any(one.startswith(option) for one in named))
+    )
+
+
 def _by_row(command: Command, name: str, row: _Row) -> Runs:
     words: Sequence[Word] = command.args
-    texts: list[str] = []
-    directory = ""
-    while True:
-        valued = (*row.valued, *row.texts, *row.chdir)
-        options = Options.of(words, valued, first_ends=True)
-        every = options if "nested" in row.facts else Options.of(words, valued)
-        texts += [value for option, value in every.values if _is_option_of(option, row.texts)]
-        directory = next((value for option, value in options.values if option in row.chdir), directory)
-        left: Sequence[Word] = options.operands
-        if "nested" not in row.facts or not left or f"{name} {left[0].text}" not in _ROWS:
-            break
-        name = f"{name} {left[0].text}"
-        row, words = _ROWS[name], left[1:]
-    found = Runs(texts=tuple(texts))
-    if name == "gdb" and "--args" not in command.texts and "-args" not in command.texts:
-        return found
+    if row.subcommands:
+        at = next((at for at, word in enumerate(words) if word.text in row.subcommands), len(words))
+        words = words[at + 1 :]
+    options = Options.of(words, (*row.valued, *row.chdir), first_ends=True)
     if name == "command" and options.has("vV"):
-        return found
-    left = () if row.facts & {"nested", "none"} else _command_of(row, words, left)
+        return _NOTHING
+    left = _command_of(row, words, options.operands)
     if name == "coproc" and [word.text for word in left[1:2]] == ["{"]:
         left = left[2:]
     if not left:
-        return found + (_input(command) if "input" in row.facts and not texts else _NOTHING)
+        return _input(command) if "input" in row.facts else _NOTHING
+    if name == "coproc":  # which reads what later commands write
+        command = replace(command, fed_by=(Command((Word(UNKNOWN),)),))
     if "text" in row.facts or (name in ("sudo", "doas") and options.has("si", "shell", "login")):
-        return found + _script(left, "a shell is given a text")
-    return found + _inner(command, left, directory)
-
-
-def _is_option_of(option: str, options: Sequence[str]) -> bool:
-    """Return True if an option is one of some, or a beginning of a long one."""
-    return option in options or (len(option) > 5 and any(one.startswith(option) for one in options))
+        return _script(left, "a shell is given a text")
+    return _inner(command, left, options.value(*row.chdir))
 
 
 def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Sequence[Word]:
     """Return the command in the arguments of a program, of which some are left behind its options."""
-    while left and _ASSIGNMENT.fullmatch(left[0].text):
+    while left and (left[0].text == "-" or _ASSIGNMENT.fullmatch(left[0].text)):
         left = left[1:]
     if "dashes" in row.facts and any(word.text == "--" for word in words):
         return words[[word.text for word in words].index("--") + 1 :]
     left = left[row.skip :]
     return left[1:] if left and left[0].text == "--" else left
+
+
+def _behind(command: Command) -> Runs:
+    """Return the command behind the options of a program, and those that it may be if an option has a value."""
+    starts = [at for at, word in enumerate(command.args) if _may_be_program(word)][:_MOST_STARTS]
+    if not starts:
+        return _NOTHING
+    directory = next((word.text for one, word in pairwise(command.args) if one.text in _CHDIR), "")
+    first, *others = (_inner(command, _without_dashes(command.args[at:]), directory).commands[0] for at in starts)
+    return Runs((first,), guesses=tuple(replace(one, guessed=True) for one in others))
+
+
+def _without_dashes(words: Sequence[Word]) -> Sequence[Word]:
+    """Return a command without the `--` between a program that an option names and its arguments."""
+    return (words[0], *words[2:]) if len(words) > 1 and words[1].text == "--" else words
+
+
+def _may_be_program(word: Word) -> bool:
+    return word.literal and bool(re.match(r"[A-Za-z./_]", word.text)) and not _ASSIGNMENT.fullmatch(word.text)
 
 
 # Shells, and texts for them.
@@ -307,7 +282,7 @@ def _sourced(command: Command) -> Runs:
     operands = command.args[1:] if command.texts[:1] == ("--",) else command.args
     if operands and operands[0].text in _INPUT:
         return _input(command)
-    if operands and operands[0].fed_by and not _prints_settings(operands[0].fed_by):
+    if operands and operands[0].fed_by and not _is_evaluated_often(operands[0].fed_by):
         return _output(operands[0].fed_by)
     return _NOTHING
 
@@ -315,11 +290,17 @@ def _sourced(command: Command) -> Runs:
 def _evaluated(command: Command) -> Runs:
     words = command.args[1:] if command.texts[:1] == ("--",) else command.args
     feeding = [fed for word in words for fed in word.fed_by]
-    return _NOTHING if feeding and _prints_settings(feeding) else _script(words, "eval is given a text")
+    if feeding and _is_evaluated_often(feeding) and "".join(word.text for word in words).strip() == UNKNOWN:
+        return _NOTHING
+    return _script(words, "eval is given a text")
 
 
-def _prints_settings(commands: Sequence[Command]) -> bool:
-    return all(command.name in _PRINTS_SETTINGS for command in commands)
+def _is_evaluated_often(commands: Sequence[Command]) -> bool:
+    """Whether the output is made to be evaluated, or stands in files that are named: `eval "$(grep = .env)"`."""
+    if all(command.name in _PRINTS_SETTINGS for command in commands):
+        return True
+    is_read = any(command.prints is None for command in commands)
+    return is_read and languages.is_of_files(commands) and all(command.args for command in commands)
 
 
 def _script(words: Sequence[Word], what: str) -> Runs:
@@ -330,13 +311,15 @@ def _script(words: Sequence[Word], what: str) -> Runs:
     if UNKNOWN in text and languages.is_downloaded(feeding):
         return Runs(reasons=(RUNS_DOWNLOAD,))
     if text.strip() == UNKNOWN:
-        return _NOTHING if feeding and languages.is_of_files(feeding) else Runs(reasons=(reason,))
+        return Runs(reasons=(reason,))
     return Runs(texts=(text,) if text else ())
 
 
 def _input(command: Command) -> Runs:
     if command.given is not None:
         return Runs(texts=(command.given,) if command.given else ())
+    if not command.fed_by and any(redirect.operator == "<" for redirect in command.redirects):
+        return Runs(reasons=(f"{UNSEEN}: a shell reads a file as its input",))
     return _output(command.fed_by)
 
 
@@ -347,8 +330,8 @@ def _output(feeding: Sequence[Command]) -> Runs:
     texts = [one.prints for one in feeding]
     if None not in texts:
         return Runs(texts=("".join(text for text in texts if text),))
-    reason = languages.unseen(feeding, "a shell reads what")
-    return Runs(reasons=(reason,)) if reason else _NOTHING  # as if the shell were given the file
+    made = f"{UNSEEN}: a shell reads what is made while it runs"
+    return Runs(reasons=(RUNS_DOWNLOAD if languages.is_downloaded(feeding) else made,))
 
 
 def _file(word: Word, command: Command) -> Runs:
@@ -481,39 +464,14 @@ def _each_given(command: Command) -> Runs:
     return Runs(texts=tuple(text.replace("{}", name) if "{}" in text else f"{text} {name}" for name in names))
 
 
-_BWRAP_PAIRS = paths.words(
-    "--bind --bind-try --ro-bind --ro-bind-try --dev-bind --dev-bind-try --symlink --setenv --file --bind-data"
-    " --ro-bind-data --chmod --overlay-src"
-)
-_BWRAP_ALONE = re.compile(r"--(?:unshare-\S*|share-net|die-with-parent|new-session|as-pid-1|clearenv|help|version)")
-
-
-def _sandboxed(command: Command) -> Runs:
-    """`bwrap --ro-bind / / program`: its options have one value, two or none."""
-    words, at, directory = command.args, 0, ""
-    while at < len(words) and words[at].text.startswith("--"):
-        text = words[at].text
-        if text == "--chdir" and at + 1 < len(words):
-            directory = words[at + 1].text
-        at += 1 if text == "--" or _BWRAP_ALONE.fullmatch(text) else 3 if text in _BWRAP_PAIRS else 2
-        if text == "--":
-            break
-    return _inner(command, words[at:], directory)
-
-
 def _env(command: Command) -> Runs:
-    row = _ROWS["env"]
-    options = Options.of(command.args, (*row.valued, *row.chdir), first_ends=True)
-    if options.has("S", "split-string"):  # however its text is attached
-        first = next(at for at, text in enumerate(command.texts) if re.match(r"-\w*S|--s", text))
+    first = next((at for at, text in enumerate(command.texts) if re.match(r"-\w*S|--s", text)), None)
+    if first is not None:  # however its text is attached
         text = " ".join(command.texts[first:]).replace("\\_", " ")
         words = re.sub(r"^(-\w*S|--s[a-z-]*=?)\s*", "", text)
         return Runs(texts=(f"env {words}" if words else "",))
-    left = options.operands[1:] if [word.text for word in options.operands[:1]] == ["-"] else options.operands
-    functions = tuple(f"f {word.text.partition('=')[2]}" for word in left if word.text.startswith("BASH_FUNC_"))
-    while left and _ASSIGNMENT.fullmatch(left[0].text):
-        left = left[1:]
-    return _inner(command, left, options.value(*row.chdir)) + Runs(texts=functions)
+    functions = tuple(f"f {text.partition('=')[2]}" for text in command.texts if text.startswith("BASH_FUNC_"))
+    return _by_row(command, "env", _ROWS["env"]) + Runs(texts=functions)
 
 
 _SSH_VALUED = paths.words("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
@@ -527,8 +485,8 @@ def _over_ssh(command: Command) -> Runs:
     for option, value in (*options.values, *after.values):
         if option == "-o" and (match := _SSH_COMMAND.match(value)):
             found += Runs(texts=(match[1],))
-    if row := _ROWS.get(command.name):
-        return found + _by_row(command, command.name, row)
+    if command.name != "ssh":
+        return found
     words = after.operands
     return found + (_script(words, "a shell is given a text") if words else _input(command))
 
@@ -628,7 +586,7 @@ def _alias(command: Command) -> Runs:
 
 
 def _crontab(command: Command) -> Runs:
-    lines = (command.given or "").splitlines()
+    lines = (command.given or "".join(one.prints or "" for one in command.fed_by)).splitlines()
     return Runs(
         texts=tuple(
             re.sub(r"^\s*(?:@\w+|/\S+\s+\S+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#")
@@ -636,39 +594,22 @@ def _crontab(command: Command) -> Runs:
     )
 
 
-def _screen(command: Command) -> Runs:
-    options = Options.of(command.args, _ROWS["screen"].valued, first_ends=True)
-    if options.has("X"):
-        return Runs(texts=(" ".join(word.text for word in options.operands[1:]),))
-    return _by_row(command, "screen", _ROWS["screen"])
-
-
-def _nix(command: Command) -> Runs:
-    at = next((at for at, text in enumerate(command.texts) if text in ("-c", "--command")), None)
-    return _inner(command, command.args[at + 1 :]) if at is not None else _NOTHING
-
-
 def _bind(command: Command) -> Runs:
-    return Runs(
-        texts=tuple(text.partition(":")[2].strip().strip("\"'") for text in command.texts if ":" in text)
-        if "-x" in command.texts
-        else ()
-    )
+    keys = [text.partition(":")[2].strip() for text in command.texts if ":" in text]
+    if "-x" in command.texts:
+        return Runs(texts=tuple(text.strip("\"'") for text in keys))
+    return Runs(reasons=(f"{UNSEEN}: keys are made to type a text",) if any(text[:1] in "\"'" for text in keys) else ())
+
+
+def _from_history(command: Command) -> Runs:
+    lists = command.texts[:1] in ((), ("-l",)) or (command.name == "history" and "-s" not in command.texts)
+    return Runs(reasons=() if lists else (f"{UNSEEN}: it runs a command of the history",))
 
 
 def _tar(command: Command) -> Runs:
     texts = [text.partition("exec=")[2] for text in command.texts if text.startswith("--checkpoint-action")]
     texts += [value.partition("exec=")[2] for one, value in pairwise(command.texts) if one == "--checkpoint-action"]
-    return _by_row(command, "tar", _ROWS["tar"]) + Runs(texts=tuple(text for text in texts if text))
-
-
-def _expect(command: Command) -> Runs:
-    found = re.findall(r"(?:spawn|exec|system|send)\s+([^;\n]*)", "\n".join(command.texts))
-    return Runs(texts=tuple(text.strip('"{}').replace("\\r", "\n").replace("\\n", "\n") for text in found))
-
-
-def _enable(command: Command) -> Runs:
-    return Runs(reasons=(f"{UNSEEN}: it loads a builtin from a file",) if "-f" in command.texts else ())
+    return Runs(texts=tuple(text for text in texts if text))
 
 
 _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
@@ -680,7 +621,6 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "alias": _alias,
     "at": _input,
     "batch": _input,
-    "bwrap": _sandboxed,
     **dict.fromkeys(("crontab", "incrontab"), _crontab),
     "git": _git,
     **dict.fromkeys(("make", "gmake", "ninja"), _make),
@@ -691,15 +631,13 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "fdfind": _found,
     "xargs": _each_read,
     "parallel": _each_given,
-    "screen": _screen,
-    "nix": _nix,
     "bind": _bind,
+    "fc": _from_history,
+    "history": _from_history,
     "tar": _tar,
-    "expect": _expect,
-    "enable": _enable,
 }
 _ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
-_NAMES = frozenset({*_SPECIAL, *(name for name in _ROWS if " " not in name)})
+_NAMES = frozenset({*_SPECIAL, *_BEHIND, *_ROWS, *_TEXT_OPTIONS})
 
 
 def _variables(command: Command) -> Runs:
@@ -708,7 +646,7 @@ def _variables(command: Command) -> Runs:
     for name, word in (*command.assignments, *_named_values(command)):
         if name in _PROMPTS and word.text in _INPUT:
             found += _input(command)
-        elif name in _PROMPTS and word.literal:
+        elif name in _PROMPTS:
             found += Runs(texts=(": " + evaluated(word.text),)) + _output(word.fed_by)
         elif name in _PROGRAM_VARIABLES and word.literal:
             found += Runs(texts=(word.text.lstrip("|!"),))

@@ -1,28 +1,20 @@
-"""Words of shell text: brace expansion, escapes, splitting; and the text that well-known commands print."""
+"""Words of shell text: quotes, escapes, brace expansion, splitting."""
 
 from __future__ import annotations
 
-import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from environments.approvals.bounds import TooMuchError
 from environments.approvals.command import UNKNOWN, Command, Word
 
-MAX_VALUE = 20_000
-"""Characters of a longer value or output are not followed: values made of values grow fast."""
 _MAX_ALTERNATIVES = 256
-_MAX_SEQUENCE = 64
 _GLOB = frozenset("*?[")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|c(.)|(.))", re.S)
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _BRACES = re.compile(r"[{},]|[^{},]+")
 _SEQUENCE = re.compile(r"\{(-?\d+|[a-zA-Z])\.\.(-?\d+|[a-zA-Z])(?:\.\.(-?\d+))?\}")
-_DIRECTIVE = re.compile(r"%(?:%|[-+ #0-9.*]*[a-zA-Z])")
-
-
-class TooMuchError(Exception):
-    """The text is too long, nested too deep, or unfolds to too much, to be judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +32,35 @@ class Piece:
     fed_by: tuple[Command, ...] = ()
 
 
+def plain(text: str, *, quoted: bool) -> list[Piece]:
+    """Return the pieces of a text without expansions, within double quotes or outside of quotes."""
+    if not text:
+        return []
+    return [Piece(in_quotes(text))] if quoted else unescaped(text)
+
+
+def unescaped(text: str) -> list[Piece]:
+    """Return the pieces of a text that is not quoted."""
+    if "\\" not in text:
+        return [Piece(text, quoted=False)]
+    pieces = []
+    for found in re.finditer(r"\\(\n|.)|[^\\]+|\\", text, re.DOTALL):
+        if found[1] is None:
+            pieces.append(Piece(found[0], quoted=False))
+        elif found[1] != "\n":
+            pieces.append(Piece(found[1]))
+    return pieces
+
+
+def in_quotes(text: str, escapable: str = '$`"\\\n') -> str:
+    """Return the text of a string in double quotes without its backslashes."""
+    if "\\" not in text:
+        return text
+    return re.sub(
+        r"\\(.)", lambda found: found[1].strip("\n") if found[1] in escapable else found[0], text, flags=re.DOTALL
+    )
+
+
 def ansi_c(text: str) -> str:
     r"""Return a text with `\x72`, `\162`, `\n` and the like replaced by the characters that they stand for."""
     return _ESCAPE.sub(_character, text) if "\\" in text else text
@@ -53,7 +74,7 @@ def _character(found: re.Match[str]) -> str:
     return chr(ord(found[5]) & 0x1F) if found[5] else _NAMED.get(found[6], found[6])
 
 
-def split_into_words(pieces: Sequence[Piece], separators: str = " \t\n") -> list[Word]:
+def split_into_words(pieces: Sequence[Piece]) -> list[Word]:
     """Return the words that pieces become; none for an expansion that is empty."""
     words: list[Word] = []
     text: list[str] = []
@@ -75,8 +96,7 @@ def split_into_words(pieces: Sequence[Piece], separators: str = " \t\n") -> list
             exists |= bool(piece.text) or not piece.expanded or piece.quoted
             glob |= piece.glob or (not piece.quoted and not _GLOB.isdisjoint(piece.text))
         else:
-            fields = re.split(f"[{re.escape(separators)}]+", piece.text) if separators else [piece.text]
-            for at, field in enumerate(fields):
+            for at, field in enumerate(re.split(r"[ \t\n]+", piece.text)):
                 if at:
                     end()
                 text.append(field)
@@ -87,6 +107,12 @@ def split_into_words(pieces: Sequence[Piece], separators: str = " \t\n") -> list
             end()
     end()
     return words
+
+
+def as_one(pieces: list[Piece]) -> Word:
+    """Return pieces as one word, as in an assignment."""
+    words = split_into_words([replace(piece, quoted=piece.quoted or piece.expanded, ends=False) for piece in pieces])
+    return words[0] if words else Word("")
 
 
 def expand_braces(pieces: list[Piece]) -> list[list[Piece]]:
@@ -111,17 +137,9 @@ def _brace_pieces(pieces: Sequence[Piece]) -> Iterator[Piece]:
 
 
 def _sequence(found: re.Match[str]) -> str:
-    first, last = found[1], found[2]
-    numeric = first.lstrip("-").isdigit()
-    if numeric != last.lstrip("-").isdigit() or len(first + last) > 20:
-        return found[0]
-    start, end = (int(first), int(last)) if numeric else (ord(first), ord(last))
-    step = abs(int(found[3][:9])) if found[3] else 1
-    places = range(start, end + (1 if end >= start else -1), (step or 1) * (1 if end >= start else -1))
-    if len(places) > _MAX_SEQUENCE:
-        return "*"
-    texts = [str(place) if numeric else chr(place) for place in places]
-    return "{" + ",".join(texts) + "}" if len(texts) > 1 else texts[0]
+    """Return `{first,last}` for numbers, as those between make no other deed; letters may make any word."""
+    numeric = found[1].lstrip("-").isdigit() and found[2].lstrip("-").isdigit()
+    return f"{{{found[1]},{found[2]}}}" if numeric else UNKNOWN
 
 
 def _braces(pieces: list[Piece], at: int, *, closing: bool, depth: int = 0) -> tuple[list[list[Piece]], int]:
@@ -153,95 +171,3 @@ def _braces(pieces: list[Piece], at: int, *, closing: bool, depth: int = 0) -> t
             raise TooMuchError("it unfolds to too much to be judged")
         at += 1
     return (current, at) if not closing else ([], -1)
-
-
-# The text that a command prints.
-
-_PRINTS = {
-    "mktemp": "/tmp/tmp.made\n",  # noqa: S108 - a name of the kind that it makes
-    "whoami": "user\n",
-    "git rev-parse --show-toplevel": ".\n",
-    "dirname sh": ".\n",
-    "true": "",
-    ":": "",
-    "false": "",
-    "cd": "",
-    "test": "",
-    "[": "",
-    "[[": "",
-    "": "",
-}
-"""The output of commands, by the whole line or by the program."""
-
-
-def printed(command: Command) -> str | None:
-    """Return the text that a command prints, wherever it goes, where its words tell it; else None."""
-    if special := _PRINTING.get(command.name):
-        return special(command)
-    return _PRINTS.get(command.line, _PRINTS.get(command.name))
-
-
-def _passed_on(command: Command) -> str | None:
-    reads_files = command.name != "tee" and any(not text.startswith("-") for text in command.texts if text != "-")
-    return None if reads_files else command.given
-
-
-def _located(command: Command) -> str | None:
-    texts = command.texts
-    return texts[-1] + "\n" if texts and texts[0].startswith("-") | (command.name == "which") else None
-
-
-def _named(command: Command) -> str | None:
-    if len(command.args) != 1 or not command.args[0].literal:
-        return None
-    text = command.texts[0]
-    if command.name == "basename":
-        return posixpath.basename(text.rstrip("/")) + "\n"
-    return (posixpath.dirname(text) or ".") + "\n"
-
-
-def _echoed(command: Command) -> str | None:
-    texts = command.texts
-    options = ""
-    while texts and re.fullmatch(r"-[neE]+", texts[0]):
-        options, texts = options + texts[0], texts[1:]
-    text = " ".join(texts)
-    if len(text) > MAX_VALUE:
-        return None
-    text = ansi_c(text)  # sh does so without an option
-    return text if "n" in options else text + "\n"
-
-
-def _formatted(command: Command) -> str | None:
-    texts = command.texts
-    if texts[:1] == ("-v",):
-        texts = texts[2:]
-    if texts[:1] == ("--",):
-        texts = texts[1:]
-    if not texts:
-        return None
-    form, values = ansi_c(texts[0]), list(texts[1:])
-    directives = sum(found != "%%" for found in _DIRECTIVE.findall(form))
-    rounds = -(-len(values) // directives) if directives and values else 1
-    if len(form) * rounds + sum(map(len, values)) > MAX_VALUE:
-        return None
-    left = iter(values)
-    return "".join(_DIRECTIVE.sub(lambda found: _directed(found[0], left), form) for _ in range(rounds))
-
-
-def _directed(directive: str, values: Iterator[str]) -> str:
-    """Return the next value as a directive prints it. Widths and formats of numbers are left aside."""
-    if directive == "%%":
-        return "%"
-    value = next(values, "")
-    return ansi_c(value) if directive[-1] == "b" else value[: 1 if directive[-1] == "c" else None]
-
-
-_PRINTING: Mapping[str, Callable[[Command], str | None]] = {
-    **dict.fromkeys(("cat", "tee", "sponge", "pv"), _passed_on),
-    **dict.fromkeys(("which", "command", "type", "whence"), _located),
-    **dict.fromkeys(("basename", "dirname"), _named),
-    "echo": _echoed,
-    "printf": _formatted,
-    "pwd": lambda command: (command.directory or ".") + "\n",
-}

@@ -118,6 +118,26 @@ def test_what_the_session_exports_passes_on_request_but_for_secrets(
 
 
 @pytest.mark.parametrize("make", [local, without_bash])
+def test_a_value_with_the_form_of_a_token_passes_where_it_is_named(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = "sk-0123456789abcdefghij"
+    monkeypatch.setenv("SET_HERE", token)
+    names = ("SET_HERE", "IN_SESSION", "NOT_NAMED", "MODEL")
+    asked = f"print([name for name in {names} if name in __import__('os').environ])"
+    with make(tmp_path) as env:
+        env.execute(f"export IN_SESSION={token} NOT_NAMED={token} MODEL=sk-learn-model-version-two")
+        assert execute_code(asked, env=env, session_env=True).output == "['MODEL']\n"
+        env.passthrough.allow(["SET_HERE", "IN_SESSION"])
+        assert execute_code(asked, env=env, session_env=True).output == "['SET_HERE', 'IN_SESSION', 'MODEL']\n"
+        assert execute_code(asked, env=env).output == "['SET_HERE']\n"
+        for run in (env.execute, env.execute_oneshot):
+            assert run("echo $SET_HERE").output == f"{token}\n"
+        given = env.execute_oneshot("echo $GIVEN $NOT_NAMED", env={"GIVEN": token}, session_env=True)
+        assert given.output == f"{token} {token}\n"
+
+
+@pytest.mark.parametrize("make", [local, without_bash])
 def test_no_secret_passes_or_is_shown_whatever_its_name_is(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -229,9 +229,14 @@ def test_a_shell_knows_values_that_python_knows(shell: str) -> None:
     secret += [f"export X={text}\nand more" for text in secret]
     secret += ["http://x http://y/ amqp://u:pass-word@h", "AUTHORIZATION = bearer abcdefgh1234", "a://b@c://:passw@d"]
     assert [text for text in secret if not find_forms(text)] == []
-    harmless = [*HARMLESS_TEXTS[:1], *HARMLESS_TEXTS[7:], "/usr/bin:/bin", "a b", "", "*", "C.UTF-8", "it's $HOME `x`"]
+    harmless = [*HARMLESS_TEXTS[:2], *HARMLESS_TEXTS[7:], "/usr/bin:/bin", "a b", "", "*", "C.UTF-8", "it's $HOME `x`"]
     harmless += ["http://localhost:8080/@x", "git@github.com:a/b.git", "ssh://git@host/x", "Authorization"]
-    harmless += ["/" * 5000, "https://example.test/a?b=c:d"]
+    harmless += [
+        "sk-learn-model-version-two",
+        "pypi-publish-action-of-many-short-words",
+        "/" * 5000,
+        "https://example.test/a?b=c:d",
+    ]
     said = _said_by(shell, [("TEXT", text) for text in [*secret, *harmless]])
     assert said == [True] * len(secret) + [False] * len(harmless)
 

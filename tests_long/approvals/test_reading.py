@@ -51,7 +51,8 @@ TEXTS = st.recursive(
         | st.lists(inner | st.sampled_from([" ", "\n", ";", "&&"]), min_size=2, max_size=4).map("".join)
     ),
     max_leaves=6,
-).filter(lambda text: "zap" in text)
+).filter(lambda text: "zap" in text and text.count("set -x") < 2)
+"""Texts to run. A trace that is switched on again by its own prompt starts processes without end."""
 
 
 def test_each_command_that_bash_runs_is_found(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from environments.approvals.bounds import MAX_CHARACTERS
 from environments.approvals.command import UNKNOWN
-from environments.approvals.reader import MAX_CHARACTERS, read
+from environments.approvals.reader import read
 
 
 def lines(text: str) -> list[str]:
@@ -38,16 +39,22 @@ def lines(text: str) -> list[str]:
         ("for x; do rm a; done", ["rm a"]),
         ("f() { rm $1; }; f a", ["f a", "rm a"]),
         ("x=a; if x=b; then :; elif x=c; then :; else rm $x; fi", [":", "rm c"]),
-        ("x=a; if ls; then x=b; fi; rm $x", ["ls", "rm ?"]),
-        ("x=a; while ls; do rm $x; x=b; done", ["ls", "rm a", "rm ?"]),
-        ("x=a; for y in b c; do rm $x; x=$y; done", ["rm a", "rm b"]),
+        ("x=a; if ls; then x=b; fi; rm $x", ["ls", "rm a", "rm b"]),
+        ("x=a; while ls; do rm $x; x=b; done", ["ls", "rm a", "rm b"]),
+        ("x=a; for y in b c; do rm $x; x=$y; done", ["rm a", "rm b", "rm c"]),
         ("a=(b c); rm ${a[1]}", ["rm ?"]),
         ("declare -n x=y; y=a; x=b; rm $y", ["declare -n x=y", "rm ?"]),
         ("[[ -d / ]] && ls", ["[[ -d / ]]", "ls"]),
         ("a=(rm -rf); ${a[@]} /", ["rm -rf /"]),
         ('a=("x y" z); rm "${a[@]}"', ["rm x y z"]),
         ("echo 'rm a' > x; sh x", ["echo rm a", "sh x", "rm a"]),
-        ("exec 3<<<'rm a'; sh <&3", ["exec", "sh", "rm a"]),
+        ("ls && x=a || x=b; rm $x", ["ls", "rm a", "rm b"]),
+        ("x=a; while ls; do rm $x; x=$x/b; done", ["ls", "rm a", "rm a/b", "rm ?"]),
+        ("if ls; then cd a; else cd b; fi; rm x", ["ls", "cd a", "cd b", "rm x"]),
+        ("trap 'rm $x' EXIT; x=a", ["trap rm $x EXIT", "rm a"]),
+        ("f() { rm $x; }; trap f EXIT; x=a", ["trap f EXIT", "f", "rm a"]),
+        ("ln -s /a x; rm -r x/b", ["ln -s /a x", "rm -r /a/b"]),
+        ("cat - <<E\nE", ["cat -"]),
     ],
 )
 def test_the_commands_of_a_text_are_found(text: str, found: list[str]) -> None:

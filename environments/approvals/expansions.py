@@ -1,0 +1,309 @@
+"""Words after their expansion: quotes, parameters, substitutions, here-documents and arithmetic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from environments.approvals.bounds import MAX_VALUE, Bounds
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
+from environments.approvals.outputs import Flow, printed_by
+from environments.approvals.paths import holds_secret
+from environments.approvals.state import KNOWN, UNKNOWN_VALUE, Assignment, State
+from environments.approvals.syntax import text_of, touching
+from environments.approvals.words import (
+    Piece,
+    ansi_c,
+    as_one,
+    expand_braces,
+    in_quotes,
+    plain,
+    split_into_words,
+    unescaped,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+UNCLEAR = f"{UNSEEN}: its syntax is not clear enough to be judged"
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_PLAIN = re.compile(rb"[\w./:@%+,-]+")
+"""A word that means itself."""
+_EXPANSION = re.compile(
+    rb"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL
+)
+_OPERATOR = re.compile(r":?[-=?+]|[#%/^,@:]")
+_BACKTICKS = re.compile(rb"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_BEGINS_EXPANSION = re.compile(rb"[\w{(@*#?!-]|\\\n[\w{(@*#?!-]")
+_ENDS_QUOTE = re.compile(r"""[$`"}\\]""")
+_EVALUATES = re.compile(r"\$\(|`")
+_SUBSTITUTES = re.compile(r"`|[<>]\(|\$[\w{(@*#?!-]")
+
+
+class Expander:
+    """Expands words in a state.
+
+    Args:
+        state: The variables, and the text that is read.
+        bounds: What may still be read.
+        run: Reads a shell text, or nodes, with commands whose output it reads, in a subshell; it returns the commands
+            that print.
+    """
+
+    def __init__(self, state: State, bounds: Bounds, run: Callable[[str | Sequence[Node], Flow], Flow]) -> None:
+        self._state = state
+        self._bounds = bounds
+        self._run = run
+        self._expanding: dict[str, Callable[[Node, bool], list[Piece]]] = {
+            "string": self._string,
+            "simple_expansion": self._simple_expansion,
+            "expansion": self._expansion,
+            "command_substitution": self._substitution,
+            "process_substitution": self._process,
+            "arithmetic_expansion": self._computed,
+            "``": lambda node, quoted: [],
+            "$": self._dollar,
+        }
+
+    # Words.
+
+    def words(self, nodes: Sequence[Node]) -> list[Word]:
+        """Expand words."""
+        return [word for group in touching(self._state.source, nodes) for word in self.words_of(group)]
+
+    def word(self, nodes: Sequence[Node]) -> Word:
+        """Expand nodes to one word, which is not split."""
+        return as_one([piece for node in nodes for piece in self._pieces(node)])
+
+    def words_of(self, group: Sequence[Node]) -> list[Word]:
+        """Return the words that nodes become between which there is no blank."""
+        source = group[0].text or b""
+        self._bounds.spend(len(source))
+        if len(group) == 1 and _PLAIN.fullmatch(source):
+            return [Word(source.decode())]
+        pieces = [piece for one in group for piece in self._pieces(one)]
+        if pieces and not pieces[0].quoted and pieces[0].text.startswith("\n"):
+            pieces[0] = replace(pieces[0], text=pieces[0].text.lstrip())
+        words = [word for one in expand_braces(pieces) for word in split_into_words(one)]
+        self._bounds.spend(sum(len(word.text) for word in words))
+        return words
+
+    def assignment(self, node: Node) -> Assignment:
+        """Expand `name=value`."""
+        left, right = node.child_by_field_name("name"), node.child_by_field_name("value")
+        name, element = text_of(left), False
+        if left and left.type == "subscript":
+            inside = left.child_by_field_name("index")
+            index = self._arithmetic_text([inside]) if inside else UNKNOWN
+            name, element = text_of(left.child_by_field_name("name")), index != "0"
+        adds = any(child.type == "+=" for child in node.children)
+        if right is None or right.type != "array":
+            return Assignment(name, (self.word([right] if right else []),), element, adds)
+        groups = list(touching(self._state.source, right.children[1:-1]))
+        value = tuple(word for group in groups for word in self.words_of(group))
+        named = any(group[0].text and group[0].text.startswith(b"[") for group in groups)
+        return Assignment(name, value, named, adds, array=True)
+
+    def document(self, node: Node) -> str:
+        """Return the text of a here-document whose end is not quoted. tree-sitter leaves backticks in it to us."""
+        scripts = [found[1].decode(errors="replace") for found in _BACKTICKS.finditer(node.text or b"")]
+        for script in scripts:
+            self._run(re.sub(r"\\([`\\$])", r"\1", script), ())
+        if not node.child_count and _SUBSTITUTES.search(text_of(node)):  # tree-sitter has taken them for text
+            self._state.unread = UNCLEAR
+        at, texts = node.start_byte, []
+        for child in node.children:
+            if child.is_named and child.type != "heredoc_content":
+                texts.append(in_quotes(self._between(at, child.start_byte), "$`\\\n"))
+                texts += [piece.text for piece in self._pieces(child, quoted=True)]
+                at = child.end_byte
+        texts.append(in_quotes(self._between(at, node.end_byte), "$`\\\n"))
+        return UNKNOWN if scripts else "".join(texts)
+
+    # Pieces.
+
+    def _between(self, start: int, end: int) -> str:
+        return self._state.source[start:end].decode(errors="replace")
+
+    def _pieces(self, node: Node, *, quoted: bool = False) -> list[Piece]:
+        """Return the pieces of a word, or of a part of one."""
+        self._bounds.spend(1)
+        if expand := self._expanding.get(node.type):
+            return expand(node, quoted)
+        text = text_of(node)
+        if not quoted and node.type in ("raw_string", "ansi_c_string"):
+            return [Piece(text[1:-1] if text[0] == "'" else ansi_c(text[2:-1]).partition("\0")[0])]
+        if node.type != "brace_expression" and node.child_count:
+            return self._span(node, node.start_byte, node.end_byte, quoted=quoted)
+        return [Piece(text)] if quoted else unescaped(text)
+
+    def _span(self, node: Node, start: int, end: int, *, quoted: bool) -> list[Piece]:
+        """Return the pieces of a part of a node: its children, and the text between them."""
+        pieces: list[Piece] = []
+        at = start
+        for child in node.children:
+            if child.start_byte >= at and child.end_byte <= end:
+                pieces += plain(self._between(at, child.start_byte), quoted=quoted)
+                pieces += self._pieces(child, quoted=quoted)
+                at = child.end_byte
+        return pieces + plain(self._between(at, end), quoted=quoted)
+
+    def _string(self, node: Node, quoted: bool) -> list[Piece]:
+        at, end = node.start_byte + 1, node.end_byte - 1
+        pieces: list[Piece] = []
+        for child in node.children:
+            if child.type == "$":
+                self._check_dollar(child)
+            if not child.is_named or child.type == "string_content":
+                continue
+            text = child.text or b""
+            blanks = len(text) - len(text.lstrip())  # which tree-sitter puts into the next node
+            pieces.append(Piece(in_quotes(self._between(at, child.start_byte + blanks))))
+            pieces += self._pieces(child, quoted=True)
+            at = child.end_byte
+        pieces.append(Piece(in_quotes(self._between(at, end))))
+        return pieces
+
+    def _dollar(self, node: Node, quoted: bool) -> list[Piece]:
+        if not quoted and node.next_sibling and node.next_sibling.type == "string":
+            return []  # $"text"
+        self._check_dollar(node)
+        return [Piece("$", quoted)]
+
+    def _check_dollar(self, node: Node) -> None:
+        """Ask about `$` as a plain character where an expansion begins, as tree-sitter has `a$IFS/` now and then."""
+        if _BEGINS_EXPANSION.match(self._state.source, node.end_byte):
+            self._state.unread = UNCLEAR
+
+    # Substitutions.
+
+    def _substitution(self, node: Node, quoted: bool) -> list[Piece]:
+        text = text_of(node).strip()
+        script: str | Sequence[Node] = node.children
+        if text.startswith("`") and "``" in text:  # of which tree-sitter makes one
+            self._state.unread = UNCLEAR
+        if text.startswith("`") and "\\" in text:
+            script = re.sub(r'\\([`\\$"])' if quoted else r"\\([`\\$])", r"\1", text[1:-1])
+        flow = self._run(script, ())
+        output = printed_by(flow)
+        output = UNKNOWN if output is None or len(output) > MAX_VALUE else output.rstrip("\n")
+        return [self._loose(Piece(output, quoted, expanded=True, fed_by=flow))]
+
+    def _process(self, node: Node, quoted: bool) -> list[Piece]:
+        reads = text_of(node).startswith(">")
+        flow = self._run(node.children, (Command((Word(UNKNOWN),)),) if reads else ())
+        return [Piece("/dev/fd/63", fed_by=(not reads and flow) or (Command(prints=""),))]
+
+    def _computed(self, node: Node, quoted: bool) -> list[Piece]:
+        self.arithmetic(node.children)
+        return [Piece("1", quoted)]
+
+    def arithmetic(self, nodes: Sequence[Node]) -> None:
+        """Read the substitutions in an expression, and follow its assignments."""
+        left_nodes = list(nodes)
+        while left_nodes:
+            one = left_nodes.pop()
+            if one.type in self._expanding:
+                self._arithmetic_text([one])
+                continue
+            if one.type in ("variable_assignment", "binary_expression"):
+                left = one.child_by_field_name("name") or one.child_by_field_name("left")
+                if left and _NAME.fullmatch(text_of(left)) and "=" in text_of(one).replace("==", ""):
+                    self._state.set(text_of(left), (Word("1"),))
+            left_nodes += one.children
+
+    def _arithmetic_text(self, nodes: Sequence[Node]) -> str:
+        """Expand what the shell then evaluates, and ask about a substitution that a value brings in."""
+        text = self.word(nodes).text
+        self._evaluate(text)
+        return text
+
+    def _evaluate(self, text: str) -> None:
+        if _EVALUATES.search(text):
+            self._state.findings.append(f"{UNSEEN}: a value with a substitution is evaluated")
+
+    # Parameters.
+
+    def _simple_expansion(self, node: Node, quoted: bool) -> list[Piece]:
+        name = text_of(node)[1:]
+        if not quoted and name[:1].isspace():  # a lone `$`, with the word behind it as its name
+            self._state.unread = UNCLEAR
+        return [Piece(text_of(node))] if name[:1].isspace() else self._value(name, "", quoted=quoted)
+
+    def _expansion(self, node: Node, quoted: bool) -> list[Piece]:
+        found = _EXPANSION.fullmatch(node.text or b"")
+        unknown = [Piece(UNKNOWN, quoted, expanded=True)]
+        if not found:
+            self._span(node, node.start_byte + 2, node.end_byte - 1, quoted=True)
+            return unknown
+        prefix, name, rest = (found[group].decode(errors="replace") for group in (1, 2, 4))
+        index, start = "", node.start_byte
+        if found[3] is not None:
+            pieces = self._span(node, start + found.start(3), start + found.end(3), quoted=False)
+            index = "".join(piece.text for piece in pieces)
+            self._evaluate(index)
+        if prefix == "#":
+            return [Piece("1", quoted)]
+        operator = (_OPERATOR.match(rest) or [""])[0]
+        operand = self._operand(node, start + found.start(4) + len(operator), quoted=quoted)
+        value = self._value(name, index, quoted=quoted)
+        if prefix == "!":
+            return unknown
+        return self._operated(name, value, rest, operand, quoted=quoted) if operator else value
+
+    def _operated(self, name: str, value: list[Piece], rest: str, operand: list[Piece], *, quoted: bool) -> list[Piece]:
+        """Return what an operator such as `:-` makes of the value of a variable; UNKNOWN for the rare ones."""
+        text, given = ("".join(piece.text for piece in pieces) for pieces in (value, operand))
+        unknown = [Piece(UNKNOWN, quoted, expanded=True)]
+        if rest == "@P":  # expanded as a prompt
+            self._evaluate(text)
+        sign = rest.lstrip(":")[:1]
+        if sign == "+":
+            return operand
+        if not sign or sign not in "-=?":
+            return unknown
+        if text not in ("", UNKNOWN):
+            return value
+        if sign == "=":
+            self._state.set(name, (Word(given or UNKNOWN),))
+        return operand if given else unknown
+
+    def _operand(self, node: Node, start: int, *, quoted: bool) -> list[Piece]:
+        """Return the word of `${x:-word}`. Substitutions that tree-sitter takes for text are read on their own."""
+        leaves = [child for child in node.children if child.start_byte >= start]
+        if quoted and any(child.type == "raw_string" and _ENDS_QUOTE.search(text_of(child)) for child in leaves):
+            self._state.unread = f"{UNSEEN}: shells differ in what a quote means within a quoted expansion"
+        for child in leaves:
+            if not child.child_count and child.type != "raw_string" and _SUBSTITUTES.search(text_of(child)):
+                self._run(": " + text_of(child), ())
+                return [Piece(UNKNOWN, quoted, expanded=True)]
+        pieces = self._span(node, start, node.end_byte - 1, quoted=quoted)
+        return [replace(piece, expanded=True) if not piece.quoted else piece for piece in pieces]
+
+    def _value(self, name: str, index: str, *, quoted: bool) -> list[Piece]:
+        """Return the value of a variable, or all elements of an array; one element of several is UNKNOWN."""
+        if name in ("@", "*"):
+            name, index = "@", name
+        items = self._state.value("@" if name.isdigit() and name != "0" else name)
+        if items is None:
+            told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
+            return [Piece(KNOWN.get(name, UNKNOWN), quoted and name != "@", expanded=True, fed_by=told)]
+        if name.isdigit() and name != "0":
+            position = int(name[:6])
+            known = all(word.quoted for word in items)
+            items = (*items, *[Word("")] * position)[position - 1 : position] if known else UNKNOWN_VALUE
+        elif index not in ("@", "*") and (len(items) != 1 or index not in ("", "0")):
+            items = (Word(UNKNOWN),)
+        ends = index == "@" or not quoted
+        last = len(items) - 1
+        return [
+            self._loose(Piece(one.text, quoted and one.quoted, True, one.glob, ends and at < last, one.fed_by))
+            for at, one in enumerate(items)
+        ]
+
+    def _loose(self, piece: Piece) -> Piece:
+        """Return a piece, UNKNOWN where it is split by other signs than blanks."""
+        splits = not piece.quoted and "IFS" in self._state.variables
+        return replace(piece, text=UNKNOWN) if splits and piece.text else piece

@@ -1,0 +1,115 @@
+"""Texts that commands print and files that they write, as far as their words tell."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from environments.approvals.bounds import MAX_VALUE
+from environments.approvals.command import UNKNOWN, Command
+from environments.approvals.options import Options
+from environments.approvals.runners import COPYING
+from environments.approvals.words import ansi_c
+
+Flow = tuple[Command, ...]
+"""Commands whose output is read, or passed on."""
+_PRINTS = {
+    "mktemp": "/tmp/tmp.made\n",  # noqa: S108 - a name of the kind that it makes
+    "whoami": "user\n",
+    "git rev-parse --show-toplevel": ".\n",
+    "basename .": "project\n",
+    **dict.fromkeys(("true", ":", "false", "cd", "test", "[", "[[", ""), ""),
+}
+"""The output of commands, by the whole line or by the program."""
+_DIRECTIVE = re.compile(r"%(.)", re.DOTALL)
+_WRITING = frozenset({"tee", "curl", "wget", "dd", *COPYING})
+
+
+def printed(command: Command) -> str | None:
+    """Return the text that a command prints, wherever it goes, where its words tell it; else None."""
+    name, texts = command.name, command.texts
+    if name in _PRINTING:
+        return _PRINTING[name](texts)
+    if name in ("cat", "tee"):
+        reads_files = name == "cat" and any(not text.startswith("-") for text in texts if text != "-")
+        return None if reads_files else command.given
+    if name == "pwd":
+        return (command.directory or ".") + "\n"
+    return _PRINTS.get(command.line, _PRINTS.get(name))
+
+
+def _echoed(texts: Sequence[str]) -> str:
+    options = ""
+    while texts and re.fullmatch(r"-[neE]+", texts[0]):
+        options, texts = options + texts[0], texts[1:]
+    text = ansi_c(" ".join(texts))  # sh does so without an option
+    return text if "n" in options else text + "\n"
+
+
+def _formatted(texts: Sequence[str]) -> str | None:
+    """Return the text of `printf`, unless it has other directives than `%s`."""
+    texts = texts[texts[:1] == ("--",) :]
+    if not texts or texts[0] == "-v":
+        return ""
+    form, values = ansi_c(texts[0]), texts[1:]
+    signs = _DIRECTIVE.findall(form)
+    rounds = -(-len(values) // signs.count("s")) if "s" in signs and values else 1
+    if not {*signs} <= {"s", "%"} or len(form) * rounds > MAX_VALUE:
+        return None
+    left = iter(values)
+    return "".join(
+        _DIRECTIVE.sub(lambda found: next(left, "") if found[1] == "s" else "%", form) for _ in range(rounds)
+    )
+
+
+def _located(texts: Sequence[str]) -> str | None:
+    return texts[-1] + "\n" if texts and texts[0] in ("-v", "-V") else None
+
+
+def _parent(texts: Sequence[str]) -> str | None:
+    return (posixpath.dirname(texts[0]) or ".") + "\n" if len(texts) == 1 and UNKNOWN not in texts[0] else None
+
+
+_PRINTING: Mapping[str, Callable[[Sequence[str]], str | None]] = {
+    "echo": _echoed,
+    "printf": _formatted,
+    "command": _located,
+    "which": lambda texts: _located(("-v", *texts)),
+    "dirname": _parent,
+}
+
+
+def joined(flows: Sequence[Flow]) -> Flow:
+    """Return what several commands print one after the other."""
+    return tuple(command for flow in flows for command in flow)
+
+
+def either(flows: Sequence[Flow]) -> Flow:
+    """Return what some of several commands print, so that the text is not known if more than one prints any."""
+    printing = [flow for flow in flows if printed_by(flow) != ""]
+    both = joined(flows)
+    return both if len(printing) < 2 else tuple(replace(command, prints=None) for command in both)
+
+
+def printed_by(flow: Flow) -> str | None:
+    """Return the text that commands print one after the other, where it is known."""
+    texts = [command.prints for command in flow]
+    return None if None in texts else "".join(text for text in texts if text)
+
+
+def files_written(command: Command) -> Iterator[str]:
+    """Return the files that a command writes, by redirections or by its operands."""
+    paths = [redirect.target.text for redirect in command.redirects if redirect.writes]
+    if command.name in COPYING:
+        *sources, target = [word.text for word in Options.of(command.args).operands] or [""]
+        paths += [target, *(f"{target.rstrip('/')}/{source.rpartition('/')[2]}" for source in sources)]
+        paths += [source.rpartition("/")[2] for source in sources] if target == "." else []
+    elif command.name in _WRITING:
+        options = Options.of(command.args, ("-o", "-O", "--output", "--output-document"))
+        paths += [value for _, value in options.values]
+        paths += [text.partition("of=")[2] or text for text in command.texts if command.name in ("tee", "dd")]
+        paths += [text.rpartition("/")[2] for text in command.texts if "/" in text]  # the end of an address
+    for path in paths:
+        yield path.removeprefix("./")

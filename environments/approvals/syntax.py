@@ -1,0 +1,181 @@
+"""Syntax trees of shell text by tree-sitter, and the forms in which they are not those of the shell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from environments.approvals.bounds import Bounds, TooMuchError
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_LIBRARIES = ("tree_sitter", "tree_sitter_bash")
+_MAX_PIPES = 4000
+_SHORT = 2000
+"""A text of so many bytes is parsed soon whatever it holds."""
+_UNENDED = re.compile(r"<<-?\s*(['\"\\]?)\w+\1")
+"""A here-document without a body."""
+_LONE_SLASH = re.compile(r"(\s)/(?=\s+\]\])")
+"""`[[ -d / ]]`, in which tree-sitter takes the slash for the sign of a division."""
+_TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression", "postfix_expression"})
+
+
+def has_parser() -> bool:
+    """Return True if the libraries of the extra `approvals` are installed. Nothing is imported."""
+    return _missing() is None
+
+
+def require_parser(what: str) -> None:
+    """Check that the libraries of the extra `approvals` are installed.
+
+    Args:
+        what: The feature that needs them.
+
+    Raises:
+        MissingExtraError: One is not installed.
+    """
+    if missing := _missing():
+        from environments.extras import missing_library
+
+        raise missing_library(what, missing, "approvals")
+
+
+def _missing() -> str | None:
+    return next((library for library in _LIBRARIES if not find_spec(library)), None)
+
+
+@cache
+def _parser() -> Parser:
+    require_parser("judging commands")
+    import tree_sitter
+    import tree_sitter_bash
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+
+
+def parse(text: str, bounds: Bounds) -> tuple[Node, bool]:
+    """Return the tree of a text, and whether all of it was understood.
+
+    Raises:
+        TooMuchError: Parsing takes too long, as errors can make the time grow with the square of the length.
+    """
+    root = _parsed(text, bounds)
+    if root.has_error and _LONE_SLASH.search(text):
+        root = _parsed(_LONE_SLASH.sub(r'\1"/"', text), bounds)
+    return root, not (root.has_error and _has_error(root))
+
+
+def _parsed(text: str, bounds: Bounds) -> Node:
+    source = text.encode(errors="replace")
+    if text.count("|") > _MAX_PIPES or bounds.is_late():
+        raise TooMuchError
+    parser = _parser()
+    if len(source) > _SHORT:
+        try:
+            parser.parse(lambda offset, _: source[offset:], progress_callback=bounds.is_late)
+        except ValueError:  # interrupted
+            parser.reset()
+            raise TooMuchError from None
+    return parser.parse(source).root_node  # only a tree of bytes gives the text of its nodes at once
+
+
+def text_of(node: Node | None) -> str:
+    """Return the text of a node; nothing for none."""
+    return (node.text or b"").decode(errors="replace") if node else ""
+
+
+def touching(source: bytes, nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """Return nodes in groups between which there is no blank: each is one word, of which tree-sitter may make two."""
+    group: list[Node] = []
+    for node in nodes:
+        between = source[group[-1].end_byte : node.start_byte] if group else b""
+        if group and (between.replace(b"\\\n", b"") or node.type.endswith(("_redirect", "_assignment"))):
+            yield group
+            group = []
+        group.append(node)
+    if group:
+        yield group
+
+
+def test_words(node: Node) -> Iterator[Node]:
+    """Return the words of `[[ ... ]]`."""
+    nodes = list(reversed(node.children))
+    while nodes:
+        child = nodes.pop()
+        if child.type in _TESTS:
+            nodes += reversed(child.children)
+        else:
+            yield child
+
+
+def begins_line(source: bytes, before: Node, node: Node) -> bool:
+    """Whether an unquoted end of a line stands between two words, or in the beginning of the second.
+
+    tree-sitter takes two lines for one command where the second begins with a backslash.
+    """
+    between = source[before.end_byte : node.start_byte + (node.type in ("word", "concatenation"))]
+    return b"\n" in between.replace(b"\\\n", b"")
+
+
+def is_here_string(node: Node, before: Node | None) -> bool:
+    """Whether tree-sitter has made an error and a redirection of `<<<`, as it does behind another redirection."""
+    if any(child.is_error and text_of(child) == "<<" for child in node.children):
+        return True
+    return before is not None and before.is_error and text_of(before) == "<<" and before.end_byte == node.start_byte
+
+
+def ends_clearly(source: bytes, node: Node, name: str) -> bool:
+    """Whether a here-document ends where tree-sitter says, which passes over ends behind `$`, or takes one too soon."""
+    end = next((child.end_byte for child in node.children if child.type == "heredoc_end"), None)
+    if end is None:
+        return True
+    lines = source[node.start_byte : end].decode(errors="replace").split("\n")
+    if node.children[0].type == "<<-":
+        lines = [line.lstrip("\t") for line in lines]
+    return lines[-1] == name and name not in lines[1:-1] and source[end : end + 1] in (b"", b"\n")
+
+
+def starts_itself(name: str, body: Node) -> bool:
+    """Whether a function calls itself in a pipeline or in the background."""
+    nodes = [(body, False)]
+    while nodes:
+        node, apart = nodes.pop()
+        if node.type == "command_name" and apart and text_of(node) == name:
+            return True
+        for child, behind in zip_longest(node.children, node.children[1:]):
+            background = behind is not None and behind.type == "&"
+            nodes.append((child, apart or background or child.type == "pipeline"))
+    return False
+
+
+def _has_error(root: Node) -> bool:
+    """Whether there is an error in a tree that is no form that is read as it should be."""
+    nodes = [root]
+    while nodes:
+        node = nodes.pop()
+        if node.is_missing or (node.is_error and not _is_benign(node)):
+            return True
+        nodes += [child for child in node.children if child.has_error]
+    return False
+
+
+def _is_benign(node: Node) -> bool:
+    """Whether an error of tree-sitter is a form that is read as it should be."""
+    text, behind, parent = text_of(node), node.next_sibling, node.parent
+    if text == "<<" and behind is not None and behind.start_byte == node.end_byte:
+        return text_of(behind).startswith("<")
+    if text == ">" and parent is not None and parent.type == "file_redirect":
+        return True
+    return bool(_UNENDED.fullmatch(text)) and (behind is None or behind.start_point.row == _last_row(node))
+
+
+def _last_row(node: Node) -> int:
+    """Return the number of the last line of a text that a node stands in."""
+    while node.parent is not None:
+        node = node.parent
+    return node.end_point.row
