@@ -43,6 +43,8 @@ LONGEST = 1_000_000
 """Characters of a document."""
 DEEPEST = 50
 """Collections within each other."""
+_DEEPEST_ELSEWHERE = 200
+"""The same in the whole document, with sections of other programs: PyYAML takes seconds for 1,500."""
 MOST_VALUES = 50_000
 """Values of what is read, each counted as often as aliases repeat it."""
 
@@ -62,13 +64,37 @@ def read_mapping(text: str, where: str) -> Document:
     if len(text) > LONGEST:
         raise SettingsError(f"{where}: it is longer than {LONGEST:,} characters")
     with _faults_refused(where):
-        root = yaml.SafeLoader(text).get_single_node()
+        root = _loader()(text).get_single_node()
     if root is None or (isinstance(root, yaml.ScalarNode) and root.tag.endswith(":null")):
         return Document([], where)
     if not isinstance(root, yaml.MappingNode):
         kind = "text" if isinstance(root, yaml.ScalarNode) else "list"
         raise SettingsError(f"{where}: it should be a mapping of names to values, not a {kind}")
     return Document(root.value, where)
+
+
+@cache
+def _loader() -> type[yaml.SafeLoader]:
+    """Return a loader that refuses deep documents as soon as it has read that far."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        depth = 0
+
+        def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+            if self.flow_level > _DEEPEST_ELSEWHERE:  # it reads up to 1,024 of these ahead
+                raise RecursionError
+            super().fetch_flow_collection_start(token)
+
+        def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
+            self.depth += 1
+            if self.depth > _DEEPEST_ELSEWHERE:
+                raise RecursionError
+            node: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[arg-type]
+            self.depth -= 1
+            return node
+
+    return Loader
 
 
 class Document:

@@ -176,6 +176,8 @@ def _read_by(commands: tuple[Command, ...]) -> Iterator[str]:
 
 def takes(command: Command) -> Iterator[str]:
     """Return the files that a command puts secrets into: copies, archives, and what its output is written to."""
-    if command.name not in _COPYING and next(_read_by((command,)), None):
+    if not (command.redirects or command.name in _PACKING) or command.name in _COPYING:
+        return
+    if next(_read_by((command,)), None):
         yield from (one.target.text for one in command.redirects if one.writes)
         yield from (word.text for word in command.args if command.name in _PACKING and not secret(word, command))

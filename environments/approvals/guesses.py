@@ -34,7 +34,7 @@ _SAYING = words(
     man which whence type whereis apropos whatis info tldr help ps pgrep pidof top htop ls cat file stat head tail
     diff cmp sdiff readlink realpath basename dirname ldd nm objdump readelf size du df tree exa eza lsd cd mkdir
     rmdir touch rm cp mv test [ [[ : true false read set declare typeset local readonly unset complete compgen case
-    for select in git gh glab hub curl http https xh xhs gpg openssl . source eval exec command builtin trap alias
+    for select in git gh glab hub curl http https xh xhs gpg openssl . source eval exec command builtin trap
     sed gsed awk gawk mawk nawk
     """
 )
@@ -64,7 +64,7 @@ _READING = words(
     sqlite3 sqlite duckdb psql mysql mariadb sqlcmd isql sqlplus gdb lldb vim vi nvim ex ed red emacs gnuplot octave
     ghci irb iex tclsh wish guile racket clisp sbcl R Rscript julia groovy scala kotlin jshell ocaml elixir erl
     osascript pwsh ftp sftp lftp telnet dc m4 bc ipython troff groff tex latex maxima raku nu xonsh fish expect
-    parallel rush jjs go
+    parallel rush jjs go crontab incrontab
     """
 )
 """Programs that take commands from what they read."""

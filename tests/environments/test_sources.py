@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from code_execution.settings import CodeExecutionSettings, load_code_execution_settings
 from environments import SettingsError, create_environment, load_settings
@@ -166,6 +167,19 @@ def test_a_section_is_read_whatever_the_others_hold() -> None:
 def test_aliases_and_merges_are_followed() -> None:
     document = read_mapping("base: &b {a: 1}\nours: {<<: *b, c: [*b, *b]}\n", "file")
     assert document.value("ours") == {"a": 1, "c": [{"a": 1}, {"a": 1}]}
+
+
+def test_a_deep_document_is_refused_before_it_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    fetch = yaml.SafeLoader.fetch_more_tokens
+    monkeypatch.setattr(yaml.SafeLoader, "fetch_more_tokens", lambda self: read.append(1) or fetch(self))
+    for text in ("[" * 1500 + "]" * 1500, "{a: " * 1500 + "}" * 1500, "\n  " + "- " * 1500):
+        for name in ("ours", "of_another_program"):
+            with pytest.raises(SettingsError, match="nested too deeply"):
+                read_mapping(f"{name}: {text}", "file")
+        assert len(read) < 2500, text[:5]
+        read.clear()
+    assert read_mapping(f"other: {'[' * 150}{']' * 150}\nours: 1", "file").value("ours") == 1
 
 
 @pytest.mark.usefixtures("without_collector")

@@ -33,6 +33,7 @@ _TIED = ("BASH_COMPAT", "IGNOREEOF", "POSIXLY_CORRECT")
 _WITH_EXTDEBUG = frozenset({"errtrace", "functrace"})
 """Options that bash turns on with another."""
 _KEPT = ("_", "PWD", "OLDPWD", "SHLVL", "BASHOPTS", "SHELLOPTS")
+_FEW_FILES = "the limit of open files is too low for a shell: raise it to 256 or more (ulimit -n)"
 USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
 """Options that a bash begins with. With these it shows nothing of what it reads, and goes on whatever fails."""
 
@@ -82,7 +83,8 @@ class Bash(Dialect):
         return "\n".join(
             [
                 "\\builtin shopt -s expand_aliases",
-                f"\\exec {Fd.OUT}>&1 {Fd.ERR}>&2 {Fd.NULL_IN}</dev/null {Fd.NULL_OUT}>/dev/null",
+                f"\\exec {Fd.LEASH_END}>&1 {Fd.OUT}>&1 {Fd.ERR}>&2 {Fd.NULL_IN}</dev/null {Fd.NULL_OUT}>/dev/null"
+                f" || {{ \\builtin echo {shlex.quote(_FEW_FILES)} >&2; \\builtin exit 1; }}",
                 f"\\exec 1>&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}",
                 f"{self.words}=()",
                 *(f"{self._item(index)}={shlex.quote(text)}" for index, text in texts.items()),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -87,3 +89,18 @@ def test_known_definitions_are_those_that_a_dialect_writes() -> None:
         for marker in ("1-2-3/4/", "1-2-3:4-5-6/7/", "o'ther:1-2-3/4/"):
             dialect = kind("0eb3ba7b8cc4e36f", marker, "_527")
             assert definitions_of(dialect) == dialect.definitions()
+
+
+def test_a_limit_of_few_open_files_is_an_error_at_once() -> None:
+    program = (
+        "import resource\n"
+        "from environments import EnvironmentStartError, create_environment\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))\n"
+        "with create_environment('local') as env:\n"
+        "    try:\n"
+        "        env.execute('true')\n"
+        "    except EnvironmentStartError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "the limit of open files is too low for a shell: raise it to 256 or more (ulimit -n)" in done.stdout
