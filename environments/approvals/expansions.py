@@ -134,7 +134,7 @@ class Expander:
             return expand(node, quoted)
         text = text_of(node)
         if not quoted and node.type in ("raw_string", "ansi_c_string"):
-            return [Piece(text[1:-1] if text[0] == "'" else ansi_c(text[2:-1]).partition("\0")[0])]
+            return [Piece(text[1:-1] if text[:1] == "'" else ansi_c(text[2:-1]).partition("\0")[0])]
         if node.type != "brace_expression" and node.child_count:
             return self._span(node, node.start_byte, node.end_byte, quoted=quoted)
         return [Piece(text)] if quoted else unescaped(text)
