@@ -261,6 +261,23 @@ class TargetFiles(ABC):
         """
 
     @abstractmethod
+    async def replace(self, path: str, old: str, new: str, guard: WriteGuard) -> bytes | None:
+        """Replace the only occurrence of a text in a file, in the step that reads it, and return what that held before.
+
+        It returns None, and changes nothing, where that takes more than one look at the target, and whenever something
+        is in the way but the guard: by `read` and `write` it can then be done, or found out why not.
+
+        Args:
+            path: The file.
+            old: The text, of whole characters.
+            new: What takes its place.
+            guard: Files that are not written.
+
+        Raises:
+            WriteTermsError: The guard keeps the file.
+        """
+
+    @abstractmethod
     async def check(self, path: str, terms: WriteTerms) -> None:
         """Raise WriteTermsError if a file could not be written under these terms. Nothing is changed."""
 

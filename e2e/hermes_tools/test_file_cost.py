@@ -35,6 +35,5 @@ def test_a_call_starts_no_process_but_what_does_the_work(
         answer = call()
         assert "error" not in dict(answer), answer  # type: ignore[call-overload]
         started[name] = last_number(env) - before - 1  # that of the look
-    # Each command is a fork of a warm shell: one, and for `patch` two. `new` has its own look. The last program, `mv`
-    # or `sed`, takes the place of the fork.
-    assert started == {"read": 1, "new": 2, "existing": 1, "patch": 2}
+    # Each call is one fork of a warm shell, which becomes the last program, `mv` or `sed`. `new` looks itself, too.
+    assert started == {"read": 1, "new": 2, "existing": 1, "patch": 1}

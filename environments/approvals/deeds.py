@@ -648,15 +648,20 @@ _HIDES_HISTORY = re.compile(r"HISTFILE=(?:/dev/null)?|HISTSIZE=0|HISTFILESIZE=0|
 _DECLARING = frozenset({"", "export", "declare", "typeset", "readonly", "local"})
 
 
+def _hides_history(command: Command) -> bool:
+    if not command.assignments and command.name not in _DECLARING:
+        return False
+    assigned = (f"{name}={value.text}" for name, value in command.assignments)
+    declared = command.texts if command.name in _DECLARING else ()
+    return any(map(_HIDES_HISTORY.fullmatch, (*assigned, *declared)))
+
+
 def deed(command: Command) -> str | None:
     """Return the reason why a command is destructive, apart from what it runs in its turn; None if it is not."""
     for redirect in command.redirects:
         if redirect.writes and (lost := written(redirect.target, command)):
             return f"it writes to {lost}"
-    assigned = tuple(f"{name}={value.text}" for name, value in command.assignments)
-    if command.name in _DECLARING:
-        assigned += command.texts
-    if any(map(_HIDES_HISTORY.fullmatch, assigned)):
+    if _hides_history(command):
         return "it erases or hides the history of commands"
     if (command.name in CLIENTS or "dbshell" in command.texts) and (lost := _lost_by_sql(command)):
         return lost

@@ -84,8 +84,6 @@ class Expander:
         if len(group) == 1 and _PLAIN.fullmatch(source):
             return [Word(source.decode())]
         pieces = [piece for one in group for piece in self._pieces(one)]
-        if pieces and not pieces[0].quoted and pieces[0].text.startswith("\n"):
-            pieces[0] = replace(pieces[0], text=pieces[0].text.lstrip())
         words = [word for one in expand_braces(pieces) for word in split_into_words(one)]
         self._bounds.spend(sum(len(word.text) for word in words))
         return words
@@ -181,12 +179,9 @@ class Expander:
 
     def _substitution(self, node: Node, quoted: bool) -> list[Piece]:
         text = text_of(node).strip()
-        script: str | Sequence[Node] = node.children
-        if text.startswith("`") and "``" in text:  # of which tree-sitter makes one
+        if text.startswith("`") and ("``" in text or "\\" in text):  # of which tree-sitter makes something else
             self._state.unread = UNCLEAR
-        if text.startswith("`") and "\\" in text:
-            script = re.sub(r'\\([`\\$"])' if quoted else r"\\([`\\$])", r"\1", text[1:-1])
-        flow = self._run(script, ())
+        flow = self._run(node.children, ())
         output = printed_by(flow)
         output = UNKNOWN if output is None or len(output) > MAX_VALUE else output.rstrip("\n")
         return [self._loose(Piece(output, quoted, expanded=True, fed_by=flow))]
@@ -260,8 +255,6 @@ class Expander:
         if rest == "@P":  # expanded as a prompt
             self._evaluate(text)
         sign = rest.lstrip(":")[:1]
-        if sign == "+":
-            return operand
         if not sign or sign not in "-=?":
             return unknown
         if text not in ("", UNKNOWN):

@@ -34,7 +34,7 @@ _SAYING = words(
     man which whence type whereis apropos whatis info tldr help ps pgrep pidof top htop ls cat file stat head tail
     diff cmp sdiff readlink realpath basename dirname ldd nm objdump readelf size du df tree exa eza lsd cd mkdir
     rmdir touch rm cp mv test [ [[ : true false read set declare typeset local readonly unset complete compgen case
-    for select in git gh glab hub curl http https xh xhs gpg openssl . source eval exec command builtin trap alias
+    for select in git gh glab hub curl http https xh xhs gpg openssl . source eval exec command builtin trap
     sed gsed awk gawk mawk nawk
     """
 )
@@ -64,7 +64,7 @@ _READING = words(
     sqlite3 sqlite duckdb psql mysql mariadb sqlcmd isql sqlplus gdb lldb vim vi nvim ex ed red emacs gnuplot octave
     ghci irb iex tclsh wish guile racket clisp sbcl R Rscript julia groovy scala kotlin jshell ocaml elixir erl
     osascript pwsh ftp sftp lftp telnet dc m4 bc ipython troff groff tex latex maxima raku nu xonsh fish expect
-    parallel rush jjs go
+    parallel rush jjs go crontab incrontab
     """
 )
 """Programs that take commands from what they read."""
@@ -82,8 +82,10 @@ _SPOKEN = re.compile(r"(?i)(?:msg|message|title|text|note|prompt|desc|descriptio
 _BEFORE_COMMAND = frozenset(["run", "exec", "x", "dlx", "--", "-x", "-X"])
 _MOST = 40
 """Guesses at one command; those behind are left aside."""
+_LONGEST = 1000
+"""Characters of a guess in a text, and words of one among words."""
 _TEXT = re.compile(r"[\s,;'\"|&]")
-_NAME = re.compile(r"(?<![\w.$-])(?<![\w.~-]/)((?:[\w.-]*/)*)([A-Za-z][\w.+-]*)(?=[\s,;'\"|&)\]}<]|\\ |\\n|$)")
+_NAME = re.compile(r"(?<![\w.$-])(?<![\w.~-]/)((?:[\w.-]*/){0,20})([A-Za-z][\w.+-]*)(?=[\s,;'\"|&)\]}<]|\\ |\\n|$)")
 _STRONG = re.compile(r"(?:^|[;|&({\[=:!@'\"`\n]|--)\s*$")
 _SAID = re.compile(r"(?:^|[\W_])(?:print\w*|puts|put\w*Str\w*|echo|say|log|message|display|cat|write\w*)[\s('\"\[]*$")
 _TOKEN = re.compile(r"(?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;|&()<>`'\"\\])+")
@@ -157,7 +159,7 @@ def _at_word(command: Command, at: int, before: str) -> Iterator[Command]:
     text = command.words[at].text.rpartition("=")[2]
     name = text.rpartition("/")[2]
     if name in _PROGRAMS and UNKNOWN not in text and (name not in _BARE or before == "--" or text.startswith("/")):
-        behind = command.words[at + 1 :]
+        behind = command.words[at + 1 : at + _LONGEST]
         yield _guess(command, (Word(text), *(behind[1:] if behind and behind[0].text == "--" else behind)))
 
 
@@ -190,7 +192,7 @@ def _in_plain_text(command: Command, text: str) -> Iterator[Command]:
 
 def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Command]:
     """Return the command whose name stands at a place in a text, and the one that it reads by a pipe."""
-    guess = _guess(command, [_word(one) for one in _split(text, start, end)])
+    guess = _guess(command, [_word(one) for one in _split(text[: start + _LONGEST], start, end)])
     before = text[max(0, start - 500) : start].rstrip()
     if before.endswith("|"):
         source = re.split(r"[;&|\n(]", before[:-1])[-1].strip().strip("'\"")

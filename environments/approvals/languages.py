@@ -36,7 +36,7 @@ _AWKS = words("awk gawk mawk nawk")
 _SHELL_CALLS = words(
     """
     system popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
-    check_output getoutput getstatusoutput Popen execute execl execle execlp execv execve execvp execvpe spawnl spawnlp
+    check_output getoutput getstatusoutput Popen execl execle execlp execv execve execvp execvpe spawnl spawnlp
     spawnv spawnvp posix_spawn posix_spawnp capture2 capture2e capture3 create_subprocess_shell create_subprocess_exec
     """
 )
@@ -95,6 +95,7 @@ _MAX_PROGRAM = 50_000
 _PLAINLY: Mapping[re.Pattern[str], str] = {
     re.compile(r"\bsys\.executable\b"): "'python3'",
     re.compile(r"\bprocess\.execPath\b"): "'node'",
+    re.compile(r"\bos\.execute\b"): "os.system",
     re.compile(r"\{\s*args\s*:\s*(\[[^\]]{0,500}\])[^}]{0,200}\}"): r"\1",
 }
 """Forms that are written in another way before a program is taken apart."""
@@ -110,8 +111,8 @@ _READ_FILES = words("cat grep head tail sort uniq")
 _Token = tuple[str, str]
 
 
-def runs(command: Command) -> Runs:
-    """Return what a program in another language runs that a command is given."""
+def runs(command: Command) -> Runs | None:
+    """Return what a program in another language runs that a command is given; None if it is given none."""
     name = command.name
     if name in ("sed", "gsed"):
         return _sed(command)
@@ -121,8 +122,8 @@ def runs(command: Command) -> Runs:
         options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
         if file := options.value("-f", "--file"):
             return _file(command, file)
-        return _judged(options.operands[0].text, command) if options.operands else Runs()
-    return Runs()
+        return _judged(options.operands[0].text, command) if options.operands else None
+    return None
 
 
 def _file(command: Command, path: str) -> Runs:

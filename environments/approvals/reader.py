@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 _MAX_TURNS = 64
 """A loop over more words is read once, with its variable UNKNOWN."""
 _MAX_READINGS = 5
+_MAX_NESTING = 120
+"""Statements that may stand in each other. Python's own limit may be higher than its stack."""
 _SAME_SHELL = names("eval . source alias builtin command time ! { } then do else elif if while until exec")
 """Programs whose commands run in the same shell, so that variables and the directory stay."""
 _ARGUMENTS = re.compile(r'(?:exec\s+)?"\$@"')
@@ -77,7 +79,7 @@ def read(text: str, start: str = "") -> Reading:
         reader.whole(text)
     except TooMuchError as error:
         state.unread = str(error)
-    except RecursionError:  # a caller may have left little room
+    except RecursionError:
         state.unread = "it is nested too deep to be judged"
     return Reading(tuple(reader.commands), tuple(dict.fromkeys(state.findings)), state.unread)
 
@@ -105,6 +107,7 @@ class _Reader:
         self._bounds = Bounds()
         self._expander = Expander(self.state, self._bounds, self._in_subshell)
         self._start = start
+        self._nesting = 0
         self._uncalled: list[Function] = []
         self._calling: set[int] = set()
         """The functions whose body is read now."""
@@ -125,7 +128,7 @@ class _Reader:
         root, is_clear = parse(text, self._bounds)
         if not is_clear:
             self.state.unread = UNCLEAR
-        with self._bounds.deeper(), self.state.within(b" " * root.start_byte + (root.text or b"")):
+        with self.state.within(b" " * root.start_byte + (root.text or b"")):
             return self._sequence(root.children, given)
 
     def _in_subshell(self, script: str | Sequence[Node], given: Flow) -> Flow:
@@ -137,7 +140,7 @@ class _Reader:
     def _apart(self) -> Iterator[None]:
         """Read another shell in the block, whose traps run at its end."""
         traps = len(self._traps)
-        with self.state.apart(), self._bounds.deeper():
+        with self.state.apart():
             yield
             self._run_traps(traps)
 
@@ -162,12 +165,14 @@ class _Reader:
         return joined([self._visit(node, given) for node in nodes if node.is_named])
 
     def _visit(self, node: Node, given: Flow) -> Flow:
+        if self._nesting >= _MAX_NESTING:
+            raise RecursionError
         handler = _HANDLERS.get(node.type)
-        self._bounds.enter()
+        self._nesting += 1
         try:
             return handler(self, node, given) if handler else self._sequence(node.children, given)
         finally:
-            self._bounds.leave()
+            self._nesting -= 1
 
     def _ignore(self, node: Node, given: Flow) -> Flow:
         return ()
@@ -182,13 +187,16 @@ class _Reader:
         return self._in_subshell(node.children, given)
 
     def _branches(self, branches: Iterable[Callable[[], Flow]], *, may_be_none: bool = True) -> Flow:
-        """Read branches, each from the state of now, and go on with what any of them has set."""
+        """Read branches, and go on with what any of them has set.
+
+        A part of one may run before the next, as the condition of `elif`, or a case that ends with `;&`.
+        """
         before = self.state.variables
         ends: list[Variables] = [before] if may_be_none else []
         flows = []
         with self.state.branching():
             for branch in branches:
-                self.state.variables = dict(before)
+                self.state.merge([before, *ends])
                 flows.append(branch())
                 ends.append(self.state.variables)
         self.state.merge(ends)
@@ -219,24 +227,15 @@ class _Reader:
         return given
 
     def _if(self, node: Node, given: Flow) -> Flow:
-        clauses: list[list[Node]] = [[]]
-        for child in node.children:
-            if child.type in ("elif_clause", "else_clause"):
-                clauses.append(child.children)
-            else:
-                clauses[0].append(child)
-        return self._clauses(clauses, given)
-
-    def _clauses(self, clauses: Sequence[Sequence[Node]], given: Flow) -> Flow:
         """Read a condition, then its branch and the other clauses as what may run or not."""
-        first, *others = clauses
-        then = next((at for at, child in enumerate(first) if child.type == "then"), 0)
-        condition = self._sequence(first[:then], given)
-        branches = [partial(self._sequence, first[then:], given)]
-        if others:
-            branches.append(partial(self._clauses, others, given))
-        is_else = first[0].type == "else"
-        return either([condition, self._branches(branches, may_be_none=not others and not is_else)])
+        clauses = [child for child in node.children if child.type in ("elif_clause", "else_clause")]
+        own = [child for child in node.children if child not in clauses]
+        then = next((at for at, child in enumerate(own) if child.type == "then"), 0)
+        condition = self._sequence(own[:then], given)
+        branches = [partial(self._sequence, own[then:], given)]
+        branches += [partial(self._sequence, clause.children, given) for clause in clauses]
+        is_complete = bool(clauses) and clauses[-1].type == "else_clause"
+        return either([condition, self._branches(branches, may_be_none=not is_complete)])
 
     def _case(self, node: Node, given: Flow) -> Flow:
         self._expander.words([child for child in node.children if child.is_named and child.type != "case_item"])
@@ -310,7 +309,7 @@ class _Reader:
         self.state.set("@", args)
         self._calling.add(function.body.id)
         try:
-            with self._bounds.deeper(), self.state.within(function.source):
+            with self.state.within(function.source):
                 return self._visit(function.body, given)
         finally:
             self._calling.remove(function.body.id)
@@ -333,9 +332,8 @@ class _Reader:
             made.prints = made.given
             self.commands.append(made)
             self.state.note_files(made)
-            if any(redirect.writes for redirect in line.redirects):
-                made.prints = None if made.prints is None else ""
-                flow = (made,)
+            if made.prints and any(redirect.writes for redirect in line.redirects):
+                flow = (replace(made, prints=None),)
         return self._behind(line, flow)
 
     def _redirected_simple(self, node: Node, given: Flow) -> Flow:
@@ -390,8 +388,6 @@ class _Reader:
             line.documents.append(target.text + "\n")
             return
         operator = next((text_of(child) for child in node.children if not child.is_named), "")
-        if any(child.is_error and text_of(child) == ">" for child in node.children):
-            operator = "<>"
         if operator == "<":
             line.given = target.fed_by or line.given
         elif operator == "<&" and target.text != "-":
@@ -440,15 +436,13 @@ class _Reader:
 
     def _simple(self, node: Node, given: Flow, line: _Line | None = None) -> Flow:
         """Run a simple command, to which redirections and words behind it belong."""
-        line = line or _Line()
+        line, source = line or _Line(), self.state.source
         children = [node] if node.type == "variable_assignment" else node.children
         if node.type == "test_command":
             children = list(test_words(node))
         elif node.start_point.row != node.end_point.row:
-            source = self.state.source
-            cuts = [at for at in range(1, len(children)) if begins_line(source, *children[at - 1 : at + 1])]
-            ranges = pairwise([0, *cuts, len(children)])
-            return joined([self._one_line(children[start:end], given, line) for start, end in ranges])
+            if any(begins_line(source, before, child) for before, child in pairwise(children)):
+                self.state.unread = UNCLEAR
         elif self.state.value("@") is None and _ARGUMENTS.fullmatch(text_of(node)):
             return ()
         return self._one_line(children, given, line)
@@ -470,7 +464,7 @@ class _Reader:
                     declared.append(assigned)
                 else:
                     assignments.append(assigned)
-            elif first.type not in ("comment", "ERROR") or len(group) > 1:
+            elif first.type != "comment":
                 words += self._expander.words_of(group)
         if redirects:
             own = self._redirects(redirects)
@@ -547,30 +541,26 @@ class _Reader:
             for script in found.texts:
                 self._trap(script)
         elif found.commands or found.texts:
-            inner = self._carry(command, found, given)
-            if command.prints is None and len(inner) == 1:  # sudo echo prints what echo prints
-                command.prints = printed_by(inner[0])
+            self._carry(command, found, given)
         self.state.note_files(command)
-        apart = any(one.writes and one.operator in (">", ">>", ">|", "&>", "&>>") for one in command.redirects)
-        return (replace(command, prints=""),) if apart else (command,)
+        if command.prints and any(">" in one.operator for one in command.redirects):  # wherever it goes
+            return (replace(command, prints=None),)
+        return (command,)
 
-    def _carry(self, command: Command, found: Runs, given: Flow) -> list[Flow]:
+    def _carry(self, command: Command, found: Runs, given: Flow) -> None:
         """Note the commands that a command runs, and read the texts."""
-        inner: list[Flow] = []
         same = command.name in _SAME_SHELL
-        with self._bounds.deeper():
-            for one in found.commands:
-                with nullcontext() if same else self._apart():
-                    inner.append(self._dispatch(one, given) if same else self.note(one, given))
-            for script in found.texts:
-                with nullcontext() if same else self._apart():
-                    if found.arguments is not None:
-                        self.state.set("0", found.arguments[:1])
-                        self.state.set("@", found.arguments[1:])
-                    elif not same:
-                        self.state.forget("@")
-                    inner.append(self.text(script, () if script == command.given else given))
-        return inner
+        for one in found.commands:
+            with nullcontext() if same else self._apart():
+                self._dispatch(one, given) if same else self.note(one, given)
+        for script in found.texts:
+            with nullcontext() if same else self._apart():
+                if found.arguments is not None:
+                    self.state.set("0", found.arguments[:1])
+                    self.state.set("@", found.arguments[1:])
+                elif not same:
+                    self.state.forget("@")
+                self.text(script, () if script == command.given else given)
 
 
 _SIMPLE = frozenset(

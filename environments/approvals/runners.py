@@ -72,7 +72,7 @@ _TEXTS = """
 su script sg newgrp flock npm npx pnpm yarn bun: -c --command --session-command --call
 scp sftp: -S
 rsync: -e --rsh --rsync-path
-tar: -I -F --use-compress-program --use-compress-prog --to-command --rsh-command --info-script
+tar: -I -F --use-compress-program --use-compress-prog --to-command --rsh-command --info-script --checkpoint-action
 mapfile readarray complete compgen: -C
 split: --filter
 sort: --compress-program
@@ -162,10 +162,10 @@ def runs(command: Command) -> Runs:
     if UNKNOWN in command.name and not (first.quoted and _PROJECT.match(joined(command.directory, first.text))):
         return found + Runs(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
     for name in names_of(command, _NAMES):
-        if name in _EVALUATORS:
-            found += _evaluates(command, name)
-        texts = _texts_given(command, name)
-        found += Runs(texts=texts)
+        if name in _EVALUATORS and (evaluates := _evaluates(command, name)):
+            found += Runs(texts=evaluates)
+        if texts := _texts_given(command, name):
+            found += Runs(texts=texts)
         if special := _SPECIAL.get(name):
             found += special(command)
         elif texts:
@@ -174,10 +174,11 @@ def runs(command: Command) -> Runs:
             found += _by_row(command, name, row)
         elif name in _BEHIND:
             found += _behind(command)
-    found += languages.runs(command)
-    if command.guessed:
-        return found
-    return found + Runs(guesses=guesses(command, found.commands, found.texts))
+    if in_program := languages.runs(command):
+        found += in_program
+    if not command.guessed and (may_run := guesses(command, found.commands, found.texts)):
+        found += Runs(guesses=may_run)
+    return found
 
 
 def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs:
@@ -201,7 +202,7 @@ def _texts_given(command: Command, name: str) -> tuple[str, ...]:
         return ()
     values = Options.of(command.args, named).values
     return tuple(
-        value
+        value.removeprefix("exec=")
         for option, value in values
         if option in named or (len(option) > 5 and any(one.startswith(option) for one in named))
     )
@@ -580,36 +581,9 @@ def _trap(command: Command) -> Runs:
     return _script(words[:1], "trap is given a text")
 
 
-def _alias(command: Command) -> Runs:
-    values = [text.partition("=")[2] for text in command.texts]
-    return Runs(texts=tuple(value for value in values if value))
-
-
-def _crontab(command: Command) -> Runs:
-    lines = (command.given or "".join(one.prints or "" for one in command.fed_by)).splitlines()
-    return Runs(
-        texts=tuple(
-            re.sub(r"^\s*(?:@\w+|/\S+\s+\S+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#")
-        )
-    )
-
-
-def _bind(command: Command) -> Runs:
-    keys = [text.partition(":")[2].strip() for text in command.texts if ":" in text]
-    if "-x" in command.texts:
-        return Runs(texts=tuple(text.strip("\"'") for text in keys))
-    return Runs(reasons=(f"{UNSEEN}: keys are made to type a text",) if any(text[:1] in "\"'" for text in keys) else ())
-
-
 def _from_history(command: Command) -> Runs:
     lists = command.texts[:1] in ((), ("-l",)) or (command.name == "history" and "-s" not in command.texts)
     return Runs(reasons=() if lists else (f"{UNSEEN}: it runs a command of the history",))
-
-
-def _tar(command: Command) -> Runs:
-    texts = [text.partition("exec=")[2] for text in command.texts if text.startswith("--checkpoint-action")]
-    texts += [value.partition("exec=")[2] for one, value in pairwise(command.texts) if one == "--checkpoint-action"]
-    return Runs(texts=tuple(text for text in texts if text))
 
 
 _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
@@ -618,10 +592,8 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "source": _sourced,
     "eval": _evaluated,
     "trap": _trap,
-    "alias": _alias,
     "at": _input,
     "batch": _input,
-    **dict.fromkeys(("crontab", "incrontab"), _crontab),
     "git": _git,
     **dict.fromkeys(("make", "gmake", "ninja"), _make),
     **dict.fromkeys(("ssh", "scp", "sftp"), _over_ssh),
@@ -631,10 +603,8 @@ _SPECIAL: Mapping[str, Callable[[Command], Runs]] = {
     "fdfind": _found,
     "xargs": _each_read,
     "parallel": _each_given,
-    "bind": _bind,
     "fc": _from_history,
     "history": _from_history,
-    "tar": _tar,
 }
 _ASSIGNING = frozenset({"export", "declare", "typeset", "readonly", "local", "env", "sudo"})
 _NAMES = frozenset({*_SPECIAL, *_BEHIND, *_ROWS, *_TEXT_OPTIONS})
@@ -664,14 +634,14 @@ def _named_values(command: Command) -> Iterator[tuple[str, Word]]:
                 yield match[1], replace(word, text=match[2])
 
 
-def _evaluates(command: Command, name: str) -> Runs:
+def _evaluates(command: Command, name: str) -> tuple[str, ...]:
     """Return the substitutions in what a builtin evaluates once more."""
     texts = command.texts
     if name in ("let", "complete", "compgen"):
         found = [text for text in texts if "$(" in text or "`" in text]
     else:
         found = [text for text in texts if _EVALUATED.search(text)]
-    return Runs(texts=tuple(": " + evaluated(text) for text in found))
+    return tuple(": " + evaluated(text) for text in found)
 
 
 def is_runner(name: str) -> bool:

@@ -18,8 +18,6 @@ _LIBRARIES = ("tree_sitter", "tree_sitter_bash")
 _MAX_PIPES = 4000
 _SHORT = 2000
 """A text of so many bytes is parsed soon whatever it holds."""
-_UNENDED = re.compile(r"<<-?\s*(['\"\\]?)\w+\1")
-"""A here-document without a body."""
 _LONE_SLASH = re.compile(r"(\s)/(?=\s+\]\])")
 """`[[ -d / ]]`, in which tree-sitter takes the slash for the sign of a division."""
 _TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression", "postfix_expression"})
@@ -166,16 +164,6 @@ def _has_error(root: Node) -> bool:
 
 def _is_benign(node: Node) -> bool:
     """Whether an error of tree-sitter is a form that is read as it should be."""
-    text, behind, parent = text_of(node), node.next_sibling, node.parent
-    if text == "<<" and behind is not None and behind.start_byte == node.end_byte:
-        return text_of(behind).startswith("<")
-    if text == ">" and parent is not None and parent.type == "file_redirect":
-        return True
-    return bool(_UNENDED.fullmatch(text)) and (behind is None or behind.start_point.row == _last_row(node))
-
-
-def _last_row(node: Node) -> int:
-    """Return the number of the last line of a text that a node stands in."""
-    while node.parent is not None:
-        node = node.parent
-    return node.end_point.row
+    behind = node.next_sibling
+    adjoins = behind is not None and behind.start_byte == node.end_byte
+    return text_of(node) == "<<" and adjoins and text_of(behind).startswith("<")

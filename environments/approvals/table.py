@@ -112,12 +112,16 @@ class Table:
 
         That is also a script or a module that an interpreter is given: `python -m pip`, `python manage.py`.
         """
-        for one in names_of(command, self._rows):
-            name = "mkfs" if one.startswith("mkfs.") else one.removesuffix(".exe")
-            if name in self._rows:
-                yield name, command.args
         name = command.name
-        if "service" in self._rows and command.line.startswith(("/etc/init.d/", "/etc/rc.d/")):
+        if name in self._rows:
+            yield name, command.args
+        if not (name in _INTERPRETERS or (command.words and _may_be_another(command.words[0]))):
+            return
+        for one in names_of(command, self._rows):
+            known = "mkfs" if one.startswith("mkfs.") else one.removesuffix(".exe")
+            if known in self._rows and known != name:
+                yield known, command.args
+        if command.words[0].text.startswith(("/etc/init.d/", "/etc/rc.d/")) and "service" in self._rows:
             yield "service", (Word(name), *command.args)
         if name in _INTERPRETERS:
             options = Options.of(command.args, ("-m", "-W", "-X", "-c", "-e", "-r", "-d"), first_ends=True)
@@ -125,6 +129,10 @@ class Table:
             script = module or (options.operands[0].text.rpartition("/")[2] if options.operands else "")
             if script in self._rows:
                 yield script, options.operands if module else options.operands[1:]
+
+
+def _may_be_another(program: Word) -> bool:
+    return program.glob or "." in program.text
 
 
 def _is_bare(row: _Row) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from environments.approvals.bounds import TooMuchError
 from environments.approvals.command import UNKNOWN, Command, Word
@@ -13,8 +14,8 @@ _MAX_ALTERNATIVES = 256
 _GLOB = frozenset("*?[")
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|0?([0-7]{1,3})|c(.)|(.))", re.S)
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
-_BRACES = re.compile(r"[{},]|[^{},]+")
-_SEQUENCE = re.compile(r"\{(-?\d+|[a-zA-Z])\.\.(-?\d+|[a-zA-Z])(?:\.\.(-?\d+))?\}")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(-?\d+|[a-zA-Z])\.\.(-?\d+|[a-zA-Z])(?:\.\.-?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,58 +117,37 @@ def as_one(pieces: list[Piece]) -> Word:
 
 
 def expand_braces(pieces: list[Piece]) -> list[list[Piece]]:
-    """Return the alternatives of `a{b,c}`; a long sequence such as `{1..1000}` becomes a pattern.
+    """Return the words of `a{b,c}`, the innermost braces first.
 
     Raises:
         TooMuchError: There are too many.
     """
     if not any("{" in piece.text for piece in pieces if not piece.quoted and not piece.expanded):
         return [pieces]
-    alternatives, _ = _braces(list(_brace_pieces(pieces)), 0, closing=False)
-    return alternatives
-
-
-def _brace_pieces(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    for piece in pieces:
-        if piece.quoted or piece.expanded:
-            yield piece
+    fixed = [piece for piece in pieces if piece.quoted or piece.expanded]
+    marks = iter(range(len(fixed)))
+    plain_texts = (piece.text.replace("\0", "") for piece in pieces)
+    fixes = (piece.quoted or piece.expanded for piece in pieces)
+    texts = ["".join(f"\0{next(marks)}\0" if fix else text for fix, text in zip(fixes, plain_texts, strict=True))]
+    done: list[str] = []
+    while texts:
+        text = texts.pop(0)
+        found, alternatives = next(filter(itemgetter(1), map(_alternatives, _BRACES.finditer(text))), (None, []))
+        if found:
+            texts[:0] = [text[: found.start()] + one + text[found.end() :] for one in alternatives]
         else:
-            text = _SEQUENCE.sub(_sequence, piece.text)
-            yield from (replace(piece, text=found[0]) for found in _BRACES.finditer(text))
+            done.append(text)
+        if len(texts) + len(done) > _MAX_ALTERNATIVES:
+            raise TooMuchError
+    parts = (enumerate(text.split("\0")) for text in done)
+    return [
+        [fixed[int(part)] if at % 2 else Piece(part, quoted=False) for at, part in of if at % 2 or part] for of in parts
+    ]
 
 
-def _sequence(found: re.Match[str]) -> str:
-    """Return `{first,last}` for numbers, as those between make no other deed; letters may make any word."""
-    numeric = found[1].lstrip("-").isdigit() and found[2].lstrip("-").isdigit()
-    return f"{{{found[1]},{found[2]}}}" if numeric else UNKNOWN
-
-
-def _braces(pieces: list[Piece], at: int, *, closing: bool, depth: int = 0) -> tuple[list[list[Piece]], int]:
-    """Expand from a place to the end, or `closing` behind the brace that closes; -1 as the place if none does."""
-    if depth > 24:
-        raise TooMuchError("it is nested too deep to be judged")
-    done: list[list[Piece]] = []
-    current: list[list[Piece]] = [[]]
-    commas = 0
-    while at < len(pieces):
-        piece = pieces[at]
-        sign = "" if piece.quoted or piece.expanded else piece.text
-        added = [[piece]]
-        if sign == "{":
-            inner, end = _braces(pieces, at + 1, closing=True, depth=depth + 1)
-            if end < 0:  # it is a plain character, and so are all that are open around it
-                inner, end = [list(pieces[at:])], len(pieces)
-            added, at = inner, end - 1
-        elif sign == "}" and closing:
-            whole = [[Piece("{"), *parts, replace(piece, quoted=True)] for parts in current]
-            return (done + current if commas else whole), at + 1
-        elif sign == "," and closing:
-            done += current
-            current, added = [[]], [[]]
-            commas += 1
-        current = [[*left, *right] for left in current for right in added]
-        most = 10 * _MAX_ALTERNATIVES + len(pieces)
-        if len(current) + len(done) > _MAX_ALTERNATIVES or sum(map(len, current)) > most:
-            raise TooMuchError("it unfolds to too much to be judged")
-        at += 1
-    return (current, at) if not closing else ([], -1)
+def _alternatives(found: re.Match[str]) -> tuple[re.Match[str], list[str]]:
+    """Return those of `{a,b}`; the ends alone of a range of numbers, and UNKNOWN for letters, which may be any word."""
+    if "," in found[1]:
+        return found, found[1].split(",")
+    ends = _RANGE.fullmatch(found[1])
+    return found, [] if not ends else [ends[1], ends[2]] if ends[1].lstrip("-").isdigit() else [UNKNOWN]

@@ -57,6 +57,10 @@ class LocalFiles(ShellFiles):
         self.check_name(path)
         return await in_worker(_write, path, await self._place(path), data, int(mode, 8) if mode else None, terms)
 
+    async def replace(self, path: str, old: str, new: str, guard: WriteGuard) -> bytes | None:
+        """Return None, see `TargetFiles`: to read and to write takes no longer here."""
+        return None
+
     async def check(self, path: str, terms: WriteTerms) -> None:
         """Check a file, see `ShellFiles`."""
         await in_worker(_check, path, await self._place(path), terms)

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from environments.cancellation import check_scope
+from environments.cancellation import check_scope, in_no_scope
 from environments.errors import NOTHING_THERE, TargetFileNotFoundError, TerminalError, target_error
 from environments.files import ANY, BrokenTerm, FileStatus, TargetFiles, WriteTerms, WriteTermsError
 from environments.local_files import PERMISSIONS, PIECE, open_regular, read_pieces, replace_file
@@ -58,6 +58,7 @@ from environments.shell.dialect.writing import (
     moving,
     needed,
     placing,
+    replacing,
     saying,
     saying_quickly,
     taking,
@@ -125,6 +126,24 @@ class ShellFiles(TargetFiles):
         if result.exit_code == 0 and (said := result.output.strip()) in (HAS_SED, NO_SED):
             self._has_sed = said == HAS_SED
         return result
+
+    async def replace(self, path: str, old: str, new: str, guard: WriteGuard) -> bytes | None:
+        """Replace a text in a file, see `TargetFiles`."""
+        if not self._has_sed or any("\0" in each or "\r" in each or len(each) > SMALL for each in (old, new)):
+            return None
+        command = call_at(path, replacing(path, old, new, guard), needed(guard))
+        result = await self.runner.run(command._replace(binary=True, max_output_bytes=2 * SMALL))
+        if result.exit_code == REFUSED:
+            await self.written(path, WriteTerms(guard), result.exit_code, result.output)
+        data = result.output_bytes or b""
+        is_whole = data.count(old.encode()) == 1
+        if result.interrupted or result.timed_out:
+            with in_no_scope():  # it was printed before it was replaced
+                changed = data.replace(old.encode(), new.encode())
+                if is_whole and await self.read(path) == changed:
+                    await self.write(path, data, terms=WriteTerms(guard, expected=changed))
+            raise self.failure("write", path, "it was ended, and the file is as it was")
+        return data if is_whole and result.exit_code == 0 else None
 
     async def _run_on(self, path: str, text: str, guard: WriteGuard | None) -> CommandResult:
         return await self.runner.run(call_at(path, text, needed(guard)))

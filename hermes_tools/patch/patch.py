@@ -115,7 +115,7 @@ def _replace(staged: StagedFiles, path: str, old: str, new: str, replace_all: bo
     for name, text in (("old_string", old), ("new_string", new)):
         if is_too_large(text):
             raise _ReplacementError(f"{name} has more than {MAX_BYTES:,} characters or {MAX_LINES:,} lines")
-    file = staged.read(path)
+    file = staged.read(path, None if replace_all else (old, new))
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     # A step of 1, as those that overlap are not unique either.
     places = list(islice(occurrences(file.text, old, 1), 1 if replace_all else _NAMED_LINES + 1))

@@ -16,7 +16,7 @@ from environments.write_guard import WriteGuard
 from hermes_tools.files.read_file import read_bytes, unreadable
 from hermes_tools.files.target_paths import target_path
 from hermes_tools.interruption import ToolInterruptedError, raise_if_interrupted
-from hermes_tools.patch.text_file import MAX_BYTES, BinaryFileError, FileSizeError, TextFile
+from hermes_tools.patch.text_file import MAX_BYTES, BinaryFileError, FileSizeError, TextFile, is_plain
 from hermes_tools.patch.unified_diff import FileDiff, unified_diff
 
 _MOST_BYTES = 100_000_000
@@ -108,9 +108,16 @@ class StagedFiles:
         self._bytes = 0
         self._files: dict[str, _Staged] = {}
         self._moves: list[tuple[str, str]] = []
+        self._replaced: set[str] = set()
+        """Files that were changed when they were read."""
 
-    def read(self, path: str) -> TextFile:
+    def read(self, path: str, replacing: tuple[str, str] | None = None) -> TextFile:
         """Return a file as it stands after the changes so far.
+
+        Args:
+            path: The file.
+            replacing: A text and what takes its place: in the target this may be done at once, if the file holds the
+                text once. To `update` it is then left to make the same change here.
 
         Raises:
             StagingError: There is no such file, or it is binary, unreadable, too large or not to be written.
@@ -120,7 +127,7 @@ class StagedFiles:
         where = self._key(path)
         staged = self._files.get(where)
         if staged is None:
-            file = self._load(path, where)
+            file = self._load(path, where, replacing)
             self._files[where] = _Staged(path, file, file)
             return file
         if staged.current is None:
@@ -203,11 +210,13 @@ class StagedFiles:
     def _key(self, path: str) -> str:
         return posixpath.normpath(target_path(self._env, path))
 
-    def _load(self, path: str, where: str) -> TextFile:
+    def _load(self, path: str, where: str, replacing: tuple[str, str] | None) -> TextFile:
         if self._several:
             self._check(path, where, WriteTerms(self._guard))
+        data = self._replace(path, where, *replacing) if replacing else None
         try:
-            data = read_bytes(self._env, where, MAX_BYTES + 1)
+            if data is None:
+                data = read_bytes(self._env, where, MAX_BYTES + 1)
         except EnvironmentLostError:
             raise
         except TerminalError as error:
@@ -248,6 +257,25 @@ class StagedFiles:
             raise StagingError(f"{path} exists already")
         return self._files[where]
 
+    def _replace(self, path: str, where: str, old: str, new: str) -> bytes | None:
+        """Have the target replace a text in a file, and return what that held before; None if it has not."""
+        if not (is_plain(old) and is_plain(new)):
+            return None
+        before: list[bytes | None] = []
+
+        async def replace(files: TargetFiles) -> None:
+            before.append(await files.replace(where, old, new, self._guard))
+
+        try:
+            self._run(path, replace)
+        except EnvironmentLostError:
+            raise
+        except TerminalError as error:
+            raise StagingError(str(error)) from error
+        if before[0] is not None:
+            self._replaced.add(where)
+        return before[0]
+
     def _check(self, path: str, where: str, terms: WriteTerms) -> None:
         try:
             self._run(path, lambda files: files.check(where, terms))
@@ -282,7 +310,7 @@ class StagedFiles:
             steps.append(_Move(self._files[target].shown_path, source, target))
         removals: list[_Change] = []
         for where, staged in self._files.items():
-            if staged.current != staged.moved:
+            if staged.current != staged.moved and where not in self._replaced:
                 old, new = (file.to_bytes() if file else None for file in (staged.moved, staged.current))
                 (steps if staged.current else removals).append(_Change(staged.shown_path, where, old, new))
         return [*steps, *removals]

@@ -52,6 +52,18 @@ def occurrences(text: str, wanted: str, step: int) -> Iterator[int]:
         at = text.find(wanted, at + step)
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a text is found and put into files as its bytes are.
+
+    Carriage returns are a matter of line ends, the byte order mark is one of the file, and surrogates are bytes.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\r" not in text and _BOM not in text
+
+
 class BinaryFileError(Exception):
     """The file holds NUL bytes, so it is not text."""
 

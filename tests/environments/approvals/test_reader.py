@@ -19,8 +19,6 @@ def lines(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("ls\n\\rm -rf /", ["ls", "rm -rf /"]),
-        ("ls\n\\\nrm a\n\\rm b", ["ls", "rm a", "rm b"]),
         ("ls -l \\\n  a", ["ls -l a"]),
         ("r\\\nm -rf /", ["rm -rf /"]),
         ("rm >/dev/null -rf /", ["rm -rf /"]),
@@ -30,7 +28,6 @@ def lines(text: str) -> list[str]:
         ("cat <<E | sh\nrm a\nE", ["cat", "sh", "rm a"]),
         ("cat <<E\n`rm $x\n`\nE", ["rm ?", "cat"]),
         ("cat <<E\n$ a\nE\nls", ["cat", "ls"]),
-        ("cat <<'X'; ls", ["cat", "ls"]),
         ("${x:-rm -rf /}", ["rm -rf /"]),
         ("x=/; rm -rf $x", ["rm -rf /"]),
         ("D=$HOME; rm -rf $D", ["rm -rf ~"]),
@@ -38,7 +35,7 @@ def lines(text: str) -> list[str]:
         ("for x in a b; do rm $x; done", ["rm a", "rm b"]),
         ("for x; do rm a; done", ["rm a"]),
         ("f() { rm $1; }; f a", ["f a", "rm a"]),
-        ("x=a; if x=b; then :; elif x=c; then :; else rm $x; fi", [":", "rm c"]),
+        ("x=a; if x=b; then :; elif x=c; then :; else rm $x; fi", [":", "rm b", "rm c"]),
         ("x=a; if ls; then x=b; fi; rm $x", ["ls", "rm a", "rm b"]),
         ("x=a; while ls; do rm $x; x=b; done", ["ls", "rm a", "rm b"]),
         ("x=a; for y in b c; do rm $x; x=$y; done", ["rm a", "rm b", "rm c"]),
@@ -66,6 +63,8 @@ def test_the_commands_of_a_text_are_found(text: str, found: list[str]) -> None:
     [
         "ls )",
         "{r,m} -rf /",
+        "ls\n\\rm -rf /",
+        "cat <<'X'; ls",
         'echo "$\\\n(rm -rf /)"',
         "rm$IFS-rf$IFS/",
         "cat <<E\n$ \nE\n\nrm -rf /\n",
