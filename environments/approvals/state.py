@@ -145,7 +145,6 @@ class State:
     def value(self, name: str) -> Array | None:
         """Return the value of a variable, UNKNOWN if it has several; None if the text has not set it."""
         values = self.variables.get(name)
-        self.has_used_unset |= values is None and name not in KNOWN
         return None if values is None else values[0] if len(values) == 1 else UNKNOWN_VALUE
 
     def set(self, name: str, *values: Array) -> None:
