@@ -37,14 +37,14 @@ class Watch:
         is_full: True for a pattern to be left out for now.
 
     Raises:
-        TypeError: A pattern is no text.
         ValueError: There are too many patterns, or a pattern is too long, empty, or matches the empty text.
     """
 
     def __init__(
         self, patterns: Sequence[str], on_match: OnMatch, is_full: Callable[[str], bool] = lambda pattern: False
     ) -> None:
-        self._searches = {pattern: _compiled(pattern) for pattern in checked_patterns(patterns)}
+        _check(patterns)
+        self._searches = {pattern: _compiled(pattern) for pattern in patterns}
         self._on_match = on_match
         self._is_full = is_full
         self._text = LiveText()
@@ -71,17 +71,12 @@ class Watch:
         self._line = block[max(begin, len(block) - LONGEST_LINE) :]
 
 
-def checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns as a tuple; a text is a single pattern. Raises as `Watch` does."""
-    found = (patterns,) if isinstance(patterns, str) else tuple(patterns)
-    if len(found) > MOST_PATTERNS:
-        raise ValueError(f"watch has {len(found)} patterns; give at most {MOST_PATTERNS}")
-    for pattern in found:
-        if not isinstance(pattern, str):
-            raise TypeError(f"watch: a pattern is of type {type(pattern).__name__}; give text")
+def _check(patterns: Sequence[str]) -> None:
+    if len(patterns) > MOST_PATTERNS:
+        raise ValueError(f"watch has {len(patterns)} patterns; give at most {MOST_PATTERNS}")
+    for pattern in patterns:
         if not pattern or len(pattern) > LONGEST_PATTERN or "\n" in pattern:
             raise ValueError(f"watch: {pattern[:40]!r} is not one line of 1 to {LONGEST_PATTERN} characters")
-    return found
 
 
 def _matches(search: _Search, block: bytes, place: int) -> tuple[bytes, int, bool]:
