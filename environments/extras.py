@@ -20,9 +20,8 @@ def missing_library(who: str, library: str, extra: str) -> MissingExtraError:
         library: The package that was to be imported.
         extra: The pip extra that brings it.
     """
-    install = f"pip install '{DISTRIBUTION}[{extra}]'"
-    if libraries := requirements(extra):
-        install += f", or from a checkout: pip install {' '.join(map(repr, libraries))}"
+    libraries = " ".join(map(repr, requirements(extra))) or f"'.[{extra}]'"  # in its folder, where it is not installed
+    install = f"pip install '{DISTRIBUTION}[{extra}]', or from a checkout: pip install {libraries}"
     if place := _found_at(library):
         return MissingExtraError(
             f"{who} needs the {library} package, and {place} is found in its place: rename that if it is another "

@@ -1,11 +1,11 @@
 """The built-in tools: shell commands and files in an environment, and the web from this machine.
 
-The functions here work on the configured environment, so that a script that calls them runs unchanged with
-`execute_code` and as a plain Python program. To work on an environment of your own, take the function of the same
-name from its module: `from hermes_tools.files.read_file import read_file` has the environment as its first parameter.
+The functions here work on the configured environment: a script with calls of them runs unchanged with `execute_code`
+and as a plain Python program. For an environment of your own, take the function of the same name from its module:
+`from hermes_tools.files.read_file import read_file` has the environment as its first parameter.
 
-Those here and in `model_tools` are for a model: what they return has no values of secrets in it. A script that
-`execute_code` runs gets everything as it is, as it may have to write it back.
+The results of these functions, and of those in `model_tools`, are for a model and hold no values of secrets. A script
+run by `execute_code` gets results unchanged, as it may have to write them back.
 """
 
 from __future__ import annotations

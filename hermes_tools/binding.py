@@ -1,4 +1,4 @@
-"""Tools for callers: functions without the environment parameter, whose arguments are checked by type."""
+"""Tools for callers: functions without the environment parameter, with arguments checked by type."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _TYPES = {str: "text", int: "a whole number", float: "a number", bool: "True or 
 
 
 def bound_to(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
-    """Return `tool` as a function that works on `env`, with its docstring, and its signature but for the environment.
+    """Return `tool` as a function for `env`, with the same docstring, and the signature without the environment.
 
-    The function raises TypeError, which names the argument, if one is missing, unknown or of a wrong type.
+    The function raises TypeError, with the argument's name, if an argument is missing, unknown or of a wrong type.
     """
     return _bound(tool, lambda: env, for_model=False)
 
 
 def for_model(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
-    """Return `bound_to`'s function with the values of secrets removed from its results and errors."""
+    """Return `bound_to`'s function with the values of secrets removed from results and errors."""
     return _bound(tool, lambda: env, for_model=True)
 
 
 def on_configured_environment(tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
-    """Return `for_model` on the environment that the settings name, started on first use."""
+    """Return `for_model` on the configured environment, started on first use."""
 
     def configured() -> BaseEnvironment:
         # Imported on the first call: importing the tools must not load settings or backends.
@@ -69,7 +69,7 @@ def _bound(
 
 @functools.cache
 def _signature_behind_environment(tool: Callable[..., object]) -> tuple[str, inspect.Signature]:
-    """Return the name of a tool's first parameter, and its signature without that."""
+    """Return the name of a tool's first parameter, and the signature without this parameter."""
     signature = inspect.signature(tool)
     environment, *parameters = signature.parameters.values()
     return environment.name, signature.replace(parameters=parameters)
@@ -79,7 +79,7 @@ def check_arguments(tool: Callable[..., object], given: Mapping[str, object]) ->
     """Check arguments against the annotations of a tool.
 
     Raises:
-        TypeError: One has a wrong type.
+        TypeError: An argument has a wrong type.
     """
     hints = _hints(tool)
     for parameter, value in given.items():

@@ -1,7 +1,7 @@
-"""Meanings of exit codes: of those that are no errors, and of those that say more than that something went wrong.
+"""Meanings of exit codes: those of no error, and those of a known error.
 
-The last command of the last pipeline decides the exit code of a shell text. Of a text in which something else may have
-decided (an `if`, a loop, `set -e`, `exit`), and of one that cannot be read for sure, no meaning is returned.
+The last command of the last pipeline decides the exit code of a shell text. No meaning is returned if another command
+may have decided (an `if`, a loop, `set -e`, `exit`), or if the text cannot be read for sure.
 """
 
 from __future__ import annotations
@@ -119,10 +119,10 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """The command that ran last if each one before it ran as written."""
+    """The last command to run, if all commands before it ran as written."""
 
     words: tuple[str | None, ...]
-    """The program and its arguments. None is a word that is made while it runs."""
+    """The program and its arguments. None is a word whose value is made at run time."""
     is_conditional: bool = False
     """It runs only if the command before its `&&` has succeeded, so that this may have decided instead."""
     front: str = ""
@@ -130,7 +130,7 @@ class _Command:
 
     @property
     def name(self) -> str:
-        """The program without its directory, or nothing."""
+        """The program without its directory, or an empty text."""
         return posixpath.basename(self.words[0] or "")
 
 
@@ -139,12 +139,12 @@ class _UnreadableError(Exception):
 
 
 def meaning_of(command: str, exit_code: int, workdir: str | None = None) -> str | None:
-    """Return what an exit code means where it is no error or not plain to see; None for all others.
+    """Return the meaning of an exit code; None for a plain error, and if it is not known.
 
     Args:
         command: The shell text. The last command of its last pipeline decides.
-        exit_code: Its exit code.
-        workdir: A directory that had to be entered before. A failure of that is exit code 1 too.
+        exit_code: The exit code of the text.
+        workdir: A directory that had to be entered before. A failure to enter has exit code 1 too.
     """
     if exit_code == 0:
         return None
@@ -168,13 +168,13 @@ def _of_command(last: _Command, exit_code: int) -> str | None:
 
 
 def _subcommand(words: Sequence[str | None]) -> str:
-    """Return git's first argument that is neither an option nor the value of one."""
+    """Return git's first argument behind its options."""
     rest = _without_options(words[1:], ("-C", "-c", "--git-dir", "--work-tree"))
     return (rest[0] or "") if rest else ""
 
 
 def _module(words: Sequence[str | None]) -> str:
-    """Return the module that Python runs by `-m`, or nothing."""
+    """Return the module of `python -m`, or an empty text."""
     if not posixpath.basename(words[0] or "").startswith(("python", "pypy")) or "-m" not in words[1:-1]:
         return ""
     return words[words.index("-m") + 1] or ""
@@ -280,7 +280,7 @@ def _command(written: Sequence[str], is_conditional: bool) -> _Command | None:
 
 
 def _literal(word: str) -> str | None:
-    """Return a word without its quotes; None if it is made while it runs."""
+    """Return a word without quotes; None if its value is made at run time."""
     if any(found[1] for found in _EXPANSION.finditer(word)):
         return None
     return "".join(shlex.split(word))
@@ -307,7 +307,7 @@ def _behind_fronts(last: _Command, depth: int) -> _Command | None:
 
 
 def _text_of_shell(words: Sequence[str | None]) -> str | None:
-    """Return the text that a shell runs by `-c`."""
+    """Return the text of a shell's `-c`."""
     for place, word in enumerate(words[1:-1], 1):
         if re.fullmatch("-[ilux]*c", word or ""):
             return words[place + 1]
@@ -317,7 +317,7 @@ def _text_of_shell(words: Sequence[str | None]) -> str | None:
 
 
 def _behind_front(command: _Command) -> tuple[str | None, ...] | None:
-    """Return the words of the command that another runs: none if it runs none, and None if that is not known."""
+    """Return the words of the command behind such a program: empty if there is none, None if not known."""
     name, words = command.name, command.words[1:]
     if name == "command" and words[:1] in (("-v",), ("-V",)):
         return ()
@@ -340,7 +340,7 @@ def _without_options(words: Sequence[str | None], valued: Sequence[str]) -> tupl
 
     Args:
         words: Arguments of a program.
-        valued: Its options that are followed by a value.
+        valued: Options of this program that take a value.
     """
     rest = list(words)
     while rest and (word := rest[0]) and word.startswith("-"):

@@ -1,6 +1,6 @@
-"""Ends of a tool's work on this machine: a deadline, and the end of the script that called the tool.
+"""Ends of a tool's work on this machine: a deadline, and the end of the calling script.
 
-The work polls both: the scope of a script's calls is cancelled when the script has ended.
+The work polls both. The scope of a script's calls is cancelled when the script has ended.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class ToolInterruptedError(Exception):
-    """The script that called the tool has ended."""
+    """The calling script has ended."""
 
 
-class OutOfTimeError(Exception):
+class DeadlineError(Exception):
     """The time is up."""
 
 
@@ -40,7 +40,7 @@ def raise_if_interrupted() -> None:
 
 
 class Deadline:
-    """The end of a call: after its seconds, with the scope that it was made in, or by `stop`.
+    """The end of a call: by time, by the scope of the thread that made the deadline, or by `stop`.
 
     Args:
         seconds: From now on.
@@ -57,17 +57,17 @@ class Deadline:
         self._stopped = True
 
     def remaining(self) -> float:
-        """Return the seconds that are left, more than 0.
+        """Return the seconds left, more than 0.
 
         Raises:
-            OutOfTimeError: None are left.
+            DeadlineError: None are left.
             ToolInterruptedError: The scope was cancelled, or `stop` was called.
         """
         if self._stopped or (self._scope and self._scope.cancelled):
             raise ToolInterruptedError("it was interrupted")
         left = self._end - time.monotonic()
         if left <= 0:
-            raise OutOfTimeError(f"timed out after {plain_number(self._seconds)} s")
+            raise DeadlineError(f"timed out after {plain_number(self._seconds)} s")
         return left
 
     def moment(self) -> float:
@@ -76,7 +76,7 @@ class Deadline:
 
     @contextlib.contextmanager
     def held(self, lock: threading.Lock | threading.Semaphore) -> Iterator[None]:
-        """Hold a lock, or one place of a semaphore, in the block. Raises as `remaining`."""
+        """Hold a lock, or a place of a semaphore, in the block. Raises as `remaining`."""
         self._acquire(lock)
         try:
             yield
@@ -84,10 +84,10 @@ class Deadline:
             lock.release()
 
     def abandoning(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, which blocks and cannot be ended. When the time is up, it is abandoned.
+        """Return the result of blocking work that cannot be ended. When the time is up, the work is abandoned.
 
-        It runs in a thread of its own until it ends by itself. At most 32 of these threads run at once in this process.
-        Raises as `work` and as `remaining`.
+        Its thread then runs to the end of the work. At most 32 of these threads run at once in this process. Raises as
+        `work` and as `remaining`.
         """
         self._acquire(_BLOCKING)
         future: Future[T] = Future()
@@ -123,11 +123,11 @@ def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
     """Wait for a condition, no longer than the current scope lasts.
 
     Args:
-        come: Waits the given seconds for the condition, and returns whether it holds.
+        come: Waits the given seconds for the condition, and returns True if the condition holds.
         seconds: The limit.
 
     Returns:
-        Whether the condition holds.
+        True if the condition holds.
 
     Raises:
         ToolInterruptedError: The scope was cancelled first.
@@ -135,7 +135,7 @@ def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
     if current_scope() is None:
         return come(min(seconds, threading.TIMEOUT_MAX))
     deadline = Deadline(seconds)
-    with contextlib.suppress(OutOfTimeError):
+    with contextlib.suppress(DeadlineError):
         while not come(deadline.moment()):
             pass
         return True

@@ -1,4 +1,4 @@
-"""The output of a command as a model gets it: its head and its tail, and live if a caller watches it."""
+"""Outputs of commands for a model: head and tail, and live for a caller that watches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _watcher: ContextVar[TextCallback | None] = ContextVar("hermes_output_watcher", 
 
 
 def for_model(view: ModelView, output: CapturedText) -> str:
-    """Return an output without secrets and terminal controls, cut in its middle to 50 KB.
+    """Return an output without secrets and terminal controls, cut in the middle to 50 KB.
 
     The cut comes after the redaction, so that no half of a secret is left.
 
@@ -34,7 +34,7 @@ def for_model(view: ModelView, output: CapturedText) -> str:
 
 
 def cut_for_model(text: str) -> str:
-    """Return a text without secrets, cut in its middle to 50 KB."""
+    """Cut a text without secrets in the middle to 50 KB."""
     return with_notice(_cut(CapturedText(text, 0, len(text)), MOST_BYTES - _NOTICE_BYTES))
 
 
@@ -44,7 +44,7 @@ def captured(result: CommandResult) -> CapturedText:
 
 
 def with_notice(output: CapturedText) -> str:
-    """Return an output; if bytes of its middle are missing, with a line that counts them there."""
+    """Return an output, with a line for the number of missing bytes of the middle if there are any."""
     if not output.omitted_bytes:
         return output.text
     head, tail = output.text[: output.omitted_at], output.text[output.omitted_at :]
@@ -72,8 +72,8 @@ def watching_output(on_output: TextCallback | None) -> AbstractContextManager[No
     """Pass the output of `terminal`'s foreground commands to a function while the block runs.
 
     Args:
-        on_output: Called in the current thread with each piece as it arrives, without terminal controls and the values
-            of secrets. An exception it raises ends the command. None removes an outer watcher.
+        on_output: Called in the current thread with each piece, without terminal controls and the values of secrets. An
+            exception ends the command. None removes an outer watcher.
     """
     return holding(_watcher, on_output)
 

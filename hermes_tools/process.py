@@ -1,4 +1,4 @@
-"""The tool `process`: control the commands that `terminal` started in the background."""
+"""The tool `process`: control commands in the background of `terminal`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.options import check_seconds
 from hermes_tools.background.notices import Notice, take_notices
-from hermes_tools.background.process import BackgroundProcess, ProcessTable, shown_command
+from hermes_tools.background.process import BackgroundProcess, BackgroundProcesses, shown_command
 from hermes_tools.interruption import ToolInterruptedError
 from hermes_tools.model_output import cut_for_model
 
@@ -17,7 +17,7 @@ Action = Literal["list", "poll", "log", "wait", "write", "submit", "kill"]
 
 
 class ListedProcess(TypedDict):
-    """One process in a list."""
+    """A process in a list."""
 
     process_id: str
     command: str
@@ -51,25 +51,25 @@ def process(
     offset: int = 0,
     limit: int = 200,
 ) -> ProcessResult:
-    """Look after a command that `terminal(background=True)` started: see its output, wait for it, write to it, end it.
+    """Control a command in the background of `terminal`: read its output, wait for the end, send input, or end it.
 
     Args:
-        action: `list` shows all processes. `poll` gives what one has printed since it was last polled. `log` gives
-            lines of its output, again and again. `wait` waits for its end. `write` sends `data` to its standard input
-            as it is, `submit` with a line feed behind it. `kill` ends it with all that it has started.
-        process_id: Which process, for all actions but `list`.
+        action: `list` shows all processes. `poll` gives the output since the last poll. `log` gives lines of the
+            output, as often as wanted. `wait` waits for the end. `write` sends `data` to standard input unchanged,
+            `submit` with a line feed added. `kill` ends the process and all processes started by it.
+        process_id: The process, for all actions but `list`.
         data: Text for `write` and `submit`.
-        timeout: Seconds for `wait`; None takes the environment's setting. A process that runs on then is no error.
-        offset: First line for `log`, counted from 0; a negative one counts from the end.
+        timeout: Seconds for `wait`; None takes the environment's setting. A process still running then is no error.
+        offset: First line for `log`, counted from 0; a negative number counts from the end.
         limit: Most lines for `log`.
 
     Returns:
         A dict. For `list`: processes, each with process_id, command, status, started, seconds and exit_code. For the
-        others: process_id, status (running, exited, killed or lost, as the target went away), exit_code (None until
-        it has ended) and output, which for `poll`, `wait` and `kill` is what has come since the last of these; 50 KB
-        at most, with a line where something is missing. `log` has offset and total_lines too. The last 200 KB of an
-        output are kept, for 30 minutes after the end. note says what an exit code means. error, instead or besides,
-        says why something could not be done. notices, if there are any, tell what happened in the background.
+        others: process_id, status (running, exited, killed, or lost with the target), exit_code (None until the end)
+        and output: for `poll`, `wait` and `kill` the output since the last of these; 50 KB at most, with a line in
+        place of missing bytes. `log` has offset and total_lines too. The last 200 KB of an output are kept, for 30
+        minutes after the end. note has the meaning of an exit code. error, instead or besides, has the reason of a
+        failure. notices, if there are any, report events in the background.
     """
     env.touch()
     result = _result(env, action, process_id, data, timeout, offset, limit)
@@ -88,7 +88,7 @@ def _result(
     limit: int,
 ) -> ProcessResult:
     if action == "list":
-        return {"processes": [_listed(env, one) for one in env.attachments.get(ProcessTable).all()]}
+        return {"processes": [_listed(env, one) for one in env.attachments.get(BackgroundProcesses).all()]}
     actions: dict[str, Callable[[BackgroundProcess], ProcessResult]] = {
         "poll": _with_new_output,
         "log": lambda one: _log(env, one, offset, limit),
@@ -100,7 +100,7 @@ def _result(
     act = actions.get(action)
     if act is None:
         return {"error": f"there is no action {action!r}; there are: list, {', '.join(actions)}"}
-    known = env.attachments.get(ProcessTable).find(process_id) if process_id else None
+    known = env.attachments.get(BackgroundProcesses).find(process_id) if process_id else None
     if known is None:
         return {"error": _unknown(env, process_id)}
     try:
@@ -125,13 +125,13 @@ def _listed(env: BaseEnvironment, known: BackgroundProcess) -> ListedProcess:
 
 
 def _unknown(env: BaseEnvironment, process_id: str | None) -> str:
-    ids = ", ".join(one.process_id for one in env.attachments.get(ProcessTable).all())
+    ids = ", ".join(one.process_id for one in env.attachments.get(BackgroundProcesses).all())
     known = f"there are: {ids}" if ids else "there are none; terminal(background=True) starts one"
     return f"process_id is needed; {known}" if process_id is None else f"there is no process {process_id!r}; {known}"
 
 
 def _state(known: BackgroundProcess, output: str = "") -> ProcessResult:
-    """Return the state of a process. Call it before the output is read, which is complete only after the end."""
+    """Return the state of a process, to be called before the output is read: only that after the end is complete."""
     status = known.status
     state: ProcessResult = {
         "process_id": known.process_id,

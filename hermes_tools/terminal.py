@@ -1,4 +1,4 @@
-"""The tool `terminal`: run a shell command in the session. A model and a script each have a form of it."""
+"""The tool `terminal`: run a shell command in the session, in a form for models and in a form for scripts."""
 
 from __future__ import annotations
 
@@ -48,21 +48,20 @@ def terminal(
         command: Shell text of any length.
         timeout: Seconds until the command is ended; None takes the environment's setting. No limit in background.
         workdir: Directory for this one command.
-        background: Start it beside the session and return at once; `process` looks after it.
-        pty: Give it a terminal. It then runs in a process of its own, beside the session.
-        notify_on_exit: For the background: tell of its end with the next result of `terminal` or `process`.
-        watch: For the background: tell in the same way when a line of its output holds one of these texts or matches
+        background: Start the command beside the session and return at once; `process` controls it.
+        pty: Give the command a terminal, and a process of its own beside the session.
+        notify_on_exit: For the background: report the end with the next result of `terminal` or `process`.
+        watch: For the background: report in the same way each output line with one of these texts, or with a match of
             one of these regular expressions (RE2); 16 at most, of 512 characters each.
 
     Returns:
         A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended or could
-        not be run, such as "timed out after 5 s". A command that fails by itself has an exit code and no error. In the
-        background: process_id too. The output is without terminal controls and the values of secrets, as the settings
-        `strip_ansi` and `redact_secrets` say; of more than 50 KB head and tail are kept, with a line that says how
-        much is missing. note, where there is something to say, tells what the exit code means (grep's 1 is no error),
-        or which limit the command was killed for. notices, if there are any, tell what happened in the background. A
-        command that is not allowed is not run: exit code 126, and error says why; one that cannot be run with these
-        arguments has exit code -1.
+        not be run, such as "timed out after 5 s". A failing command has an exit code and no error. In the background:
+        process_id too. The output is without terminal controls and the values of secrets, by the settings `strip_ansi`
+        and `redact_secrets`; of more than 50 KB head and tail are kept, with a line for the missing bytes. note, if
+        there is any, has the meaning of the exit code (grep's 1 is no error), or the limit that killed the command.
+        notices, if there are any, report events in the background. A command that is not allowed is not run: exit code
+        126, and error has the reason; a command that cannot be run with these arguments has exit code -1.
 
     Raises:
         TerminalError: The environment could not be started, was lost, or has no pty.
@@ -106,10 +105,10 @@ def script_terminal(
         pty: Not available in a script: refused.
 
     Returns:
-        A dict with output (standard error merged in, as the command wrote it), exit_code, and error: None, or why the
-        command was ended, such as "timed out after 5 s". A command that fails by itself has an exit code and no error.
-        note, where there is something to say, tells what the exit code means (grep's 1 is no error), or which limit the
-        command was killed for. One that is not allowed is not run: exit code 126, and error says why.
+        A dict with output (as written, standard error merged in), exit_code, and error: None, or why the command was
+        ended, such as "timed out after 5 s". A failing command has an exit code and no error. note, if there is any,
+        has the meaning of the exit code (grep's 1 is no error), or the limit that killed the command. A command that is
+        not allowed is not run: exit code 126, and error has the reason.
     """
     if background:
         raise ValueError(

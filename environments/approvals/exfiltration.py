@@ -91,7 +91,7 @@ _SIGNED_IN = _COPYING | {"ssh", "gh", "glab", "az"}
 """Senders that are given a password or a key every day: to the machine or the service that it is for."""
 _SIGNS_IN = re.compile(r"(?:--header=)?[\w-]*(?:auth|token|key|secret)[\w-]*:", re.IGNORECASE)
 _PUTS = re.compile(r"\bm?put\s+(?:-\S+\s+)*(\S+)")
-_MARK = re.compile(r"(?:[\w.-]+=|[\w.-]+)?[@<]|file:|FILE:|OPEN:|GOPEN:")
+_MARK = re.compile(r"(?:[\w.-]{1,60}=?)?[@<]|file:|FILE:|OPEN:|GOPEN:")
 _MARKING = words("curl http https xh xhs")
 """Senders that are given a file by `@`."""
 _SENDS_SECRET = "it sends secrets elsewhere ({})"  # noqa: S105 - no secret but the reason against one

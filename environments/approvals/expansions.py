@@ -81,6 +81,8 @@ class Expander:
         """Return the words that nodes become between which there is no blank."""
         source = group[0].text or b""
         self._bounds.spend(len(source))
+        if group[-1].type == "number" and self._state.source.startswith(b"<", group[-1].end_byte):  # `0<<<text`
+            self._state.unread = UNCLEAR
         if len(group) == 1 and _PLAIN.fullmatch(source):
             return [Word(source.decode())]
         pieces = [piece for one in group for piece in self._pieces(one)]
@@ -281,6 +283,7 @@ class Expander:
             name, index = "@", name
         items = self._state.value("@" if name.isdigit() and name != "0" else name)
         if items is None:
+            self._state.has_used_unset |= name not in KNOWN
             told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
             return [Piece(KNOWN.get(name, UNKNOWN), quoted and name != "@", expanded=True, fed_by=told)]
         if name.isdigit() and name != "0":

@@ -52,8 +52,8 @@ _NAMING = words(
     checksec ctags shellcheck shfmt sort uniq tar zip unzip zipinfo 7z unrar cpio ar gzip gunzip xz bzip2 zstd apt
     apt-get aptitude apt-cache apt-file apt-mark dpkg dpkg-query dpkg-divert rpm dnf yum zypper apk pacman yay paru
     brew port snap flatpak pip pip3 pipx npm pnpm yarn cargo gem go conda mamba choco scoop winget nix nix-env emerge
-    opkg svn hg bzr jj p4 fossil restic borg terraform dotnet mvn gradle systemctl journalctl service pydoc ansible-
-    doc
+    opkg svn hg bzr jj p4 fossil restic borg terraform dotnet mvn gradle systemctl journalctl service pydoc
+    ansible-doc
     """
 )
 """Programs whose operands are names of files, packages and the like, which programs may have too."""
@@ -80,10 +80,12 @@ _PROSE = words(
 _SPOKEN = re.compile(r"(?i)(?:msg|message|title|text|note|prompt|desc|description|reason|^PS\d)$")
 """Names of options and variables that hold such a text."""
 _BEFORE_COMMAND = frozenset(["run", "exec", "x", "dlx", "--", "-x", "-X"])
-_MOST = 40
-"""Guesses at one command; those behind are left aside."""
+MOST = 40
+"""The number of guesses at one command after which no more are made."""
+_LONGEST = 1000
+"""Characters of a guess in a text, and words of one among words. What stands behind is UNKNOWN."""
 _TEXT = re.compile(r"[\s,;'\"|&]")
-_NAME = re.compile(r"(?<![\w.$-])(?<![\w.~-]/)((?:[\w.-]*/)*)([A-Za-z][\w.+-]*)(?=[\s,;'\"|&)\]}<]|\\ |\\n|$)")
+_NAME = re.compile(r"(?<![\w.$-])(?<![\w.~-]/)((?:[\w.-]*/){0,20})([A-Za-z][\w.+-]*)(?=[\s,;'\"|&)\]}<]|\\ |\\n|$)")
 _STRONG = re.compile(r"(?:^|[;|&({\[=:!@'\"`\n]|--)\s*$")
 _SAID = re.compile(r"(?:^|[\W_])(?:print\w*|puts|put\w*Str\w*|echo|say|log|message|display|cat|write\w*)[\s('\"\[]*$")
 _TOKEN = re.compile(r"(?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;|&()<>`'\"\\])+")
@@ -106,16 +108,14 @@ def guesses(command: Command, known: Sequence[Command] = (), texts: Sequence[str
     """
     if not command.name:
         return ()
-    found = [
-        one
-        for name, word in command.assignments
-        if not _SPOKEN.search(name)
-        for one in islice(_in_text(command, word.text), _MOST)
-    ]
+    found: list[Command] = []
+    for name, word in command.assignments:
+        if not _SPOKEN.search(name):
+            found += islice(_in_text(command, word.text), MOST)
     for given in _texts_read(command):
-        found += islice(_in_text(command, given), _MOST)
+        found += islice(_in_text(command, given), MOST)
     if command.name not in _SAYING:
-        found += islice(_in_words(command, {word.text for one in known for word in one.words}, texts), _MOST)
+        found += islice(_in_words(command, {word.text for one in known for word in one.words}, texts), MOST)
     return tuple(found)
 
 
@@ -158,7 +158,9 @@ def _at_word(command: Command, at: int, before: str) -> Iterator[Command]:
     name = text.rpartition("/")[2]
     if name in _PROGRAMS and UNKNOWN not in text and (name not in _BARE or before == "--" or text.startswith("/")):
         behind = command.words[at + 1 :]
-        yield _guess(command, (Word(text), *(behind[1:] if behind and behind[0].text == "--" else behind)))
+        behind = behind[1:] if behind and behind[0].text == "--" else behind
+        cut = (Word(UNKNOWN),) if len(behind) > _LONGEST else ()
+        yield _guess(command, (Word(text), *behind[:_LONGEST], *cut))
 
 
 def _guess(command: Command, words: Sequence[Word]) -> Command:
@@ -175,22 +177,25 @@ def _in_text(command: Command, text: str) -> Iterator[Command]:
 
 
 def _in_plain_text(command: Command, text: str) -> Iterator[Command]:
-    for found in islice(_NAME.finditer(text), 20 * _MOST):
+    for found in islice(_NAME.finditer(text), 20 * MOST):
         name, start = found[2], found.start()
         if name not in _PROGRAMS or _SAID.search(text, max(0, start - 40), start):
             continue
         if name not in _BARE or _STRONG.search(text, max(0, start - 40), start):
             yield from _at_name(command, text, start, found.end())
     if REMOVING.search(text):
-        for found in islice(_PLACE.finditer(text), _MOST):
+        for found in islice(_PLACE.finditer(text), MOST):
             yield _guess(command, (Word("rm"), Word("-rf"), Word(found[1])))
-    for found in islice(_WRITES.finditer(text), _MOST):
+    for found in islice(_WRITES.finditer(text), MOST):
         yield replace(_guess(command, ()), redirects=(Redirect(">", _word(found[1])),))
 
 
 def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Command]:
     """Return the command whose name stands at a place in a text, and the one that it reads by a pipe."""
-    guess = _guess(command, [_word(one) for one in _split(text, start, end)])
+    words = _split(text[: start + _LONGEST], start, end)
+    if len(text) > start + _LONGEST and sum(map(len, words)) + len(words) > _LONGEST // 2:
+        words.append("$more")
+    guess = _guess(command, [_word(one) for one in words])
     before = text[max(0, start - 500) : start].rstrip()
     if before.endswith("|"):
         source = re.split(r"[;&|\n(]", before[:-1])[-1].strip().strip("'\"")

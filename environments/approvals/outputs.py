@@ -87,9 +87,12 @@ def joined(flows: Sequence[Flow]) -> Flow:
 
 
 def either(flows: Sequence[Flow]) -> Flow:
-    """Return what some of several commands print, so that the text is not known if more than one prints any."""
+    """Return what some of several commands print, so that the text is not known if more than one prints any.
+
+    A command that stands in several of them is returned once, or loops in each other would double it at each level.
+    """
     printing = [flow for flow in flows if printed_by(flow) != ""]
-    both = joined(flows)
+    both = tuple({id(command): command for command in joined(flows)}.values())
     return both if len(printing) < 2 else tuple(replace(command, prints=None) for command in both)
 
 

@@ -294,6 +294,7 @@ class _Reader:
             text = self._expander.word([name]).text
             self.state.functions[text] = function = Function(text, body, self.state.source)
             self._uncalled.append(function)
+            self._bounds.spend(body.end_byte - body.start_byte)
             if starts_itself(text, body):
                 self.state.findings.append("it is a fork bomb: a function that starts itself over and over")
         if redirects := self._redirects(node.children_by_field_name("redirect")).redirects:

@@ -12,10 +12,11 @@ from environments.approvals import languages, paths
 from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
 from environments.approvals.deeds import narrows, roots_of
 from environments.approvals.globs import names_of
-from environments.approvals.guesses import guesses
+from environments.approvals.guesses import MOST, guesses
 from environments.approvals.options import Options
 
 _NOTHING = Runs()
+_TOO_MANY = f"{UNSEEN}: too many of its words name programs"
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 
 
@@ -177,7 +178,7 @@ def runs(command: Command) -> Runs:
     if in_program := languages.runs(command):
         found += in_program
     if not command.guessed and (may_run := guesses(command, found.commands, found.texts)):
-        found += Runs(guesses=may_run)
+        found += Runs(guesses=may_run, reasons=(_TOO_MANY,) if len(may_run) >= MOST else ())
     return found
 
 

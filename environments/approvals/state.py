@@ -38,7 +38,7 @@ _COMMAND_TABLES = frozenset({"BASH_ALIASES", "BASH_CMDS", "BASH_ENV", "CDPATH"})
 
 _PLAIN_VALUES = """
 HOME=~ PWD=. TMPDIR=/tmp USER=user LOGNAME=user SHELL=sh BASH=bash PYTHON=python CC=cc CXX=c++ MAKE=make EDITOR=vi
-PAGER=less ?=0 -= 0=sh UID=1 EUID=1 RANDOM=1 SECONDS=1 LINENO=1 $=4321 !=4321 PPID=4321 BASHPID=4321
+PAGER=less ?=0 -= 0=sh BASH_SOURCE=sh UID=1 EUID=1 RANDOM=1 SECONDS=1 LINENO=1 $=4321 !=4321 PPID=4321 BASHPID=4321
 """
 KNOWN = {"IFS": " ", **dict(one.split("=") for one in _PLAIN_VALUES.split())}
 """Variables whose value is known, or does no harm, where the text has not set them."""
@@ -145,7 +145,6 @@ class State:
     def value(self, name: str) -> Array | None:
         """Return the value of a variable, UNKNOWN if it has several; None if the text has not set it."""
         values = self.variables.get(name)
-        self.has_used_unset |= values is None and name not in KNOWN
         return None if values is None else values[0] if len(values) == 1 else UNKNOWN_VALUE
 
     def set(self, name: str, *values: Array) -> None:

@@ -57,7 +57,7 @@ def _parser() -> Parser:
 
 
 def parse(text: str, bounds: Bounds) -> tuple[Node, bool]:
-    """Return the tree of a text, and whether all of it was understood.
+    """Return the tree of a text, and whether all of it was understood. NULs are passed over, as bash does.
 
     Raises:
         TooMuchError: Parsing takes too long, as errors can make the time grow with the square of the length.
@@ -69,7 +69,7 @@ def parse(text: str, bounds: Bounds) -> tuple[Node, bool]:
 
 
 def _parsed(text: str, bounds: Bounds) -> Node:
-    source = text.encode(errors="replace")
+    source = text.replace("\0", "").encode(errors="replace")
     if text.count("|") > _MAX_PIPES or bounds.is_late():
         raise TooMuchError
     parser = _parser()

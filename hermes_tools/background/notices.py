@@ -69,7 +69,7 @@ class NoticeBox:
             self._changed.notify_all()
 
     def count_again(self, process_id: str, pattern: str, count: int) -> bool:
-        """Add matches to an undelivered notice, and return whether there is one."""
+        """Add matches to an undelivered notice; return False if there is none."""
         with self._changed:
             waiting = self._waiting.get((process_id, pattern))
             if waiting is None:
@@ -78,7 +78,7 @@ class NoticeBox:
             return True
 
     def is_full(self, process_id: str, pattern: str) -> bool:
-        """Whether an undelivered notice has counted the most."""
+        """Return True if an undelivered notice has counted the most."""
         with self._changed:
             waiting = self._waiting.get((process_id, pattern))
             return waiting is not None and waiting.get("count", 0) >= MOST_COUNTED
@@ -134,7 +134,7 @@ class NoticeBox:
         return self._closed or not self._callbacks
 
     def close(self) -> None:
-        """End delivery, and wait for a running callback unless it is the caller."""
+        """End delivery, and wait for a running callback, but not within that callback."""
         with self._changed:
             self._closed = True
             self._waiting, self._callbacks = {}, []
@@ -154,7 +154,7 @@ def _tell(callback: NoticeCallback, notice: Notice) -> None:
 def take_notices(env: BaseEnvironment) -> list[Notice]:
     """Remove and return the undelivered notices of an environment, the oldest first.
 
-    Commands that `terminal` started with `background=True` and `notify_on_exit` or `watch` cause them. A notice
+    Their cause are commands that `terminal` started with `background=True` and `notify_on_exit` or `watch`. A notice
     returned here comes with no result of a tool.
     """
     return env.attachments.get(NoticeBox).take()
@@ -165,9 +165,9 @@ def on_notice(env: BaseEnvironment, callback: NoticeCallback) -> Callable[[], No
 
     Args:
         env: The environment.
-        callback: Takes a notice. A thread of its own calls it, in rounds at least a second apart; matches between two
-            rounds are merged. Its exceptions are logged. While there is a callback, notices come neither with results
-            nor by `take_notices`.
+        callback: Takes a notice. Called in a separate thread, in rounds at least a second apart; matches between two
+            rounds are merged. Exceptions are logged. While there is a callback, notices come neither with results nor
+            by `take_notices`.
 
     Returns:
         A function that removes the callback.

@@ -1,4 +1,4 @@
-"""The output of a background process: its end is kept, and readers at different places share it."""
+"""The output of a background process: the kept end, shared by readers at different places."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Kept(NamedTuple):
 
 
 class ProcessOutput:
-    """A sink that keeps the last bytes of an output, and never blocks the thread that fills it. See `OutputSink`.
+    """A sink for the last bytes of an output. `add` never blocks. See `OutputSink`.
 
     Args:
-        also: Called with each piece, in that thread.
+        also: Called with each piece, in the thread of `add`.
         limit: Bytes to keep.
     """
 
@@ -40,7 +40,7 @@ class ProcessOutput:
         self._data = bytearray()
         self._dropped_bytes = 0
         self._dropped_lines = 0
-        self._of_handle = Reading(self)
+        self._of_handle = OutputReader(self)
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Add bytes."""
@@ -58,14 +58,14 @@ class ProcessOutput:
         return self._of_handle.next(final)[0]
 
     def kept(self) -> Kept:
-        """Return the kept end, without a character that its beginning splits."""
+        """Return the kept end, without a split character at the beginning."""
         with self._lock:
             data, dropped, lines = bytes(self._data), self._dropped_bytes, self._dropped_lines
         cut = continuation_bytes(data) if dropped else 0
         return Kept(data[cut:].decode("utf-8", "replace"), dropped + cut, lines)
 
     def since(self, place: int) -> tuple[int, bytes]:
-        """Return the kept output after a place, and where that begins.
+        """Return the kept output after a place, and the place of its first byte.
 
         Args:
             place: Bytes from the beginning of the output.
@@ -75,7 +75,7 @@ class ProcessOutput:
             return begin, bytes(self._data[begin - self._dropped_bytes :])
 
 
-class Reading:
+class OutputReader:
     """A reader of an output. Each piece is read once, from any thread."""
 
     def __init__(self, output: ProcessOutput) -> None:
@@ -88,7 +88,7 @@ class Reading:
         """Return the output since the last call, and how many bytes before it are no longer kept.
 
         Args:
-            final: Whether the output is complete; else an incomplete character stays unread.
+            final: True if the output is complete; else an incomplete character stays unread.
         """
         with self._lock:
             begin, data = self._output.since(self._place)
@@ -101,8 +101,8 @@ class Reading:
             return self._text.feed(data, final), missed
 
 
-class ModelReading:
-    """A reader for a model. A possible beginning of a secret is held back until more output decides it.
+class ModelReader:
+    """A reader for a model. A possible beginning of a secret is held back until more output comes.
 
     Args:
         output: The output to read.
@@ -110,13 +110,13 @@ class ModelReading:
     """
 
     def __init__(self, output: ProcessOutput, view: ModelView) -> None:
-        self._reading = Reading(output)
+        self._reading = OutputReader(output)
         self._view = view
         self._lock = threading.Lock()
         self._pieces = view.pieces()
 
     def next(self, final: bool) -> str:
-        """Return the output since the last call, after a line that counts missing bytes. See `Reading`."""
+        """Return the output since the last call, after a line that counts missing bytes. See `OutputReader`."""
         with self._lock:
             text, missed = self._reading.next(final)
             if not missed:

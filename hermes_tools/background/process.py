@@ -1,4 +1,4 @@
-"""Commands in the background: their start, their input, and the table in which the tools find them."""
+"""Commands in the background: start, input, and the table of an environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments.errors import TerminalError
 from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
 from hermes_tools.background.notices import Notice, NoticeBox
-from hermes_tools.background.output import ModelReading, ProcessOutput
+from hermes_tools.background.output import ModelReader, ProcessOutput
 from hermes_tools.background.watch import Watch
 from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import wait_for
@@ -34,11 +34,11 @@ class BackgroundProcess:
     """A command in the background.
 
     Args:
-        process_id: Its id in the tools.
+        process_id: The id for the tools.
         command: The shell text.
-        process: Its handle.
-        output: Its sink.
-        env: Its environment.
+        process: The handle.
+        output: The sink.
+        env: The environment.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BackgroundProcess:
         self.process = process
         self.output = output
         self.input = _Input(process)
-        self.unread = ModelReading(output, env.model_view())
+        self.unread = ModelReader(output, env.model_view())
         self.started = datetime.now(UTC)
         self.exit_code: int | None = None
         self.ended_at: float | None = None
@@ -62,7 +62,7 @@ class BackgroundProcess:
         self._explained = False
 
     def note_end(self, exit_code: int | None, box: NoticeBox | None) -> None:
-        """Record its end, and put the notice of it before waiting callers continue.
+        """Record the end, and put its notice before waiting callers continue.
 
         Args:
             exit_code: None if the target was lost.
@@ -101,11 +101,11 @@ class BackgroundProcess:
 
     @property
     def seconds(self) -> float:
-        """Seconds from its start to its end, or to now."""
+        """Seconds from the start to the end, or to now."""
         return (time.monotonic() if self.ended_at is None else self.ended_at) - self._began
 
     def wait(self, seconds: float) -> None:
-        """Wait at most `seconds` for its end.
+        """Wait at most `seconds` for the end.
 
         Raises:
             ToolInterruptedError: The scope of the current thread was cancelled. The process continues.
@@ -113,7 +113,7 @@ class BackgroundProcess:
         wait_for(self._over.wait, seconds)
 
     def kill(self) -> None:
-        """End it with all processes it has started, also after its own end."""
+        """End the command and all processes started by it, also after its own end."""
         if self.status in ("killed", "lost"):
             return
         self._killed = self.running
@@ -142,7 +142,7 @@ class BackgroundProcess:
 
 
 class _Input:
-    """The standard input of a process that may never read it."""
+    """The standard input of a process, which may never be read."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -152,10 +152,10 @@ class _Input:
     def write(self, data: str) -> None:
         """Send text.
 
-        A thread sends it, and waits at most until the end of the process. Until it is done, further calls fail.
+        A thread sends the text, and waits at most until the end of the process. Until then, further calls fail.
 
         Raises:
-            BrokenPipeError: The process has ended, has closed its input, or does not read.
+            BrokenPipeError: The process has ended, has closed its input, or has not read the text before.
             TerminalError: The environment belongs to another process.
         """
         failures: list[Exception] = []
@@ -185,7 +185,7 @@ class _Input:
             writer.join(_CLOSE_TIMEOUT)
 
 
-class ProcessTable:
+class BackgroundProcesses:
     """The background processes of one environment."""
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class ProcessTable:
         _everywhere.pop(process_id, None)
 
     def close(self) -> None:
-        """Forget all processes, which ended with the environment."""
+        """Forget all processes after the end of the environment."""
         with self._lock:
             known = list(self._known.values())
             for one in known:
@@ -239,12 +239,13 @@ _everywhere: weakref.WeakValueDictionary[str, BackgroundProcess] = weakref.WeakV
 
 
 def background_process(process_id: str) -> Process:
-    """Return the handle of a command that `terminal(background=True)` started, in any environment.
+    """Return the handle of a command started by `terminal(background=True)`, in any environment.
 
-    Its `read` returns the output since the last `read`, at most its last 200 KB. `process` reads independently of it.
+    `read` of the handle returns the output since the last `read`, at most the last 200 KB. `process` reads
+    independently.
 
     Raises:
-        KeyError: No such process, or it ended 30 minutes ago, before 64 others, or with its environment.
+        KeyError: No such process: unknown, ended 30 minutes ago, before 64 others, or with the environment.
     """
     return _everywhere[process_id].process
 
@@ -271,7 +272,7 @@ def start(
         return box.is_full(process_id, pattern)
 
     output = ProcessOutput(Watch(watch, matched, is_full).feed if watch else None)
-    table = env.attachments.get(ProcessTable)
+    table = env.attachments.get(BackgroundProcesses)
     try:
         process = env.start(command, cwd=workdir, pty=pty, sink=output)
         started = BackgroundProcess(process_id, command, process, output, env)

@@ -1,4 +1,4 @@
-"""Search for patterns in the lines of an output as it arrives."""
+"""Search for patterns in the lines of an output while the command runs."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class Watch:
     An incomplete line, such as a prompt, is searched too, and counts once.
 
     Args:
-        patterns: Each matches a line that contains it literally, or matches it as a regular expression (RE2).
-        on_match: Called for each pattern that a piece of output matches, with the pattern, the first matching line
+        patterns: Texts, or regular expressions (RE2). A line matches by either meaning.
+        on_match: Called for each pattern with a match in a piece of output, with the pattern, the first matching line
             and the number of matching lines.
-        is_full: True for a pattern that need not be searched for now.
+        is_full: True for a pattern to be left out for now.
 
     Raises:
-        TypeError: A pattern is no text.
-        ValueError: There are too many patterns, or one is too long, empty, or matches the empty text.
+        ValueError: There are too many patterns, or a pattern is too long, empty, or matches the empty text.
     """
 
     def __init__(
         self, patterns: Sequence[str], on_match: OnMatch, is_full: Callable[[str], bool] = lambda pattern: False
     ) -> None:
-        self._searches = {pattern: _compiled(pattern) for pattern in checked_patterns(patterns)}
+        _check(patterns)
+        self._searches = {pattern: _compiled(pattern) for pattern in patterns}
         self._on_match = on_match
         self._is_full = is_full
         self._text = LiveText()
@@ -71,17 +71,12 @@ class Watch:
         self._line = block[max(begin, len(block) - LONGEST_LINE) :]
 
 
-def checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns as a tuple; a text is one pattern. Raises as `Watch` does."""
-    found = (patterns,) if isinstance(patterns, str) else tuple(patterns)
-    if len(found) > MOST_PATTERNS:
-        raise ValueError(f"watch has {len(found)} patterns; give at most {MOST_PATTERNS}")
-    for pattern in found:
-        if not isinstance(pattern, str):
-            raise TypeError(f"watch: a pattern is of type {type(pattern).__name__}; give text")
+def _check(patterns: Sequence[str]) -> None:
+    if len(patterns) > MOST_PATTERNS:
+        raise ValueError(f"watch has {len(patterns)} patterns; give at most {MOST_PATTERNS}")
+    for pattern in patterns:
         if not pattern or len(pattern) > LONGEST_PATTERN or "\n" in pattern:
             raise ValueError(f"watch: {pattern[:40]!r} is not one line of 1 to {LONGEST_PATTERN} characters")
-    return found
 
 
 def _matches(search: _Search, block: bytes, place: int) -> tuple[bytes, int, bool]:

@@ -1,1 +1,1 @@
-"""Searching for text in files and for files by name, by what the target has: ripgrep or grep, and find."""
+"""Searching for text in files and for files by name, by the programs of the target: ripgrep or grep, and find."""

@@ -1,4 +1,4 @@
-"""The shell text of a search: one `rg` or one `grep` for lines, one `find` for names. All else in it is built in."""
+"""The shell text of a search: one `rg` or one `grep` for lines, one `find` for names, and builtins of the shell."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PatternError(Exception):
 
 
 def names_command(where: str, prefilters: Sequence[str]) -> str:
-    """Print what stands at a place, and all files and links below it as relative paths, each ended by NUL."""
+    """Print the kind of a place, and all files and links below it as relative paths, each with a NUL behind."""
     find = f"find . {_pruned()} \\( -type f -o -type l \\){_named(prefilters)} -print0"
     return f"""{_at_place(where)}
 echo $kind
@@ -51,11 +51,11 @@ LC_ALL=C exec {find} 2>/dev/null"""
 
 
 def content_command(where: str, pattern: str, prefilters: Sequence[str], mode: OutputMode, context: int) -> str:
-    """Print what stands at a place and the program that searches it, and then what that prints.
+    """Print the kind of a place and the name of the search program, and then the output of this program.
 
-    With `content` this is the path, NUL, the line's number, `:` or (of context) `-`, the line and a newline; with
+    With `content` the output is the path, NUL, the line's number, `:` or (of context) `-`, the line and a newline; with
     `count` the path, NUL, a number, which may be 0, and a newline; with `files_only` the same or the path and NUL.
-    BusyBox's grep prints a colon, or a hyphen, in place of NUL, and is told from others by its file.
+    BusyBox's grep prints a colon, or a hyphen, in place of NUL, and is known by its file.
 
     Raises:
         PatternError: No engine takes the pattern.
@@ -102,9 +102,9 @@ fi
 
 
 def unlike_in_grep(pattern: str) -> str | None:
-    r"""Return the first part of a regular expression that `grep -E` takes for something else, or None.
+    r"""Return the first part of a regular expression with another meaning in `grep -E`, or None.
 
-    These are escapes such as `\d`, escapes in sets, groups such as `(?:`, and lazy repetitions.
+    Such parts are escapes such as `\d`, escapes in sets, groups such as `(?:`, and lazy repetitions.
     """
     for token in _TOKEN.findall(pattern):
         escaped = re.findall(r"\\(.)", token)
@@ -126,7 +126,7 @@ def _is_text(pattern: str) -> bool:
 
 
 def _at_place(where: str) -> str:
-    """Go to the directory, or have the file as standard input; end with one word if there is neither."""
+    """Go to the directory, or have the file as standard input; end with a word if neither is possible."""
     return f"""
 target={shell_word(where)}
 kind=directory

@@ -1,4 +1,4 @@
-"""Glob patterns over file names, matched here so that they mean the same with every search program."""
+"""Glob patterns over file names, with the same meaning for every search program."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.,=+@ *?-]+")
 class NamePattern:
     """A glob: `*`, `?`, `[...]`, `{a,b}`, and with a slash `**`.
 
-    Without a slash it is matched with the file's name, otherwise with its path from the directory that is searched.
+    Without a slash, names of files are matched, else paths from the directory of the search.
     """
 
     pattern: str
@@ -35,8 +35,8 @@ class NamePattern:
         """Read a glob.
 
         Raises:
-            ValueError: It is empty, has more than 1,000 characters, holds a NUL character or half of a UTF-16 pair, or
-                has more than 64 alternatives in braces.
+            ValueError: The glob is empty, has more than 1,000 characters or 64 alternatives in braces, or holds a NUL
+                character or half of a UTF-16 pair.
         """
         if not pattern or "\0" in pattern:
             raise ValueError("a file name pattern must not be empty or hold NUL characters")
@@ -50,16 +50,16 @@ class NamePattern:
         return cls(pattern, expanded, _compiled("|".join(map(_regex, expanded))))
 
     def matches(self, path: str) -> bool:
-        """Whether the file at `path`, relative to the directory that is searched, is meant.
+        """Return True if a path, relative to the directory of the search, matches.
 
-        The time it takes grows with the length of the path times that of the pattern, and no faster.
+        The time grows with the length of the path times the length of the pattern, and no faster.
         """
         return bool(self._fullmatch(path if "/" in self.pattern else posixpath.basename(path)))
 
     def prefilters(self) -> list[str]:
-        """Return globs for `find -name` and `rg -g` that let through all this one matches, and maybe more.
+        """Return globs for `find -name` and `rg -g` that match all names of this glob, and maybe more.
 
-        Empty when nothing can be left out safely. They have `*` alone, which no program reads differently.
+        Empty if no name can be left out safely. The globs have `*` alone, with the same meaning for all programs.
         """
         names = [posixpath.basename(one) for one in self.alternatives]
         if not all(_PLAIN.fullmatch(name) for name in names):
@@ -69,7 +69,7 @@ class NamePattern:
 
 
 def _alternatives(pattern: str) -> tuple[str, ...]:
-    """Return the patterns that one with braces stands for. Braces without a comma stand for themselves.
+    """Return the alternatives of a pattern with braces. Braces without a comma are ordinary characters.
 
     Raises:
         ValueError: There are more than 64, or they have more than 4,096 characters together.
@@ -130,7 +130,7 @@ def _parts(glob: str) -> Iterator[str]:
 
 
 def _set(items: str, negated: bool) -> str:
-    """Write a set, which never holds the slash; a range whose ends are the wrong way round is empty."""
+    """Write a set, always without the slash. A range from a greater to a lesser character is empty."""
     ranges = []
     at = 0
     while at < len(items):

@@ -1,4 +1,4 @@
-"""Output of the target's search programs, taken apart as it arrives and kept up to a bound."""
+"""Output of the target's search programs, parsed while it arrives, and kept up to a bound."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class SearchError(Exception):
     """The search cannot be done. The message is for the caller."""
 
 
-class Record(NamedTuple):
-    """One file, or one line of a file, that was found."""
+class SearchRecord(NamedTuple):
+    """A file, or a line of a file, in the result of a search."""
 
     path: str
     """Relative to the directory that is searched."""
@@ -60,20 +60,20 @@ class _EnoughError(Exception):
 
 
 class SearchOutput:
-    """Output of one search.
+    """Output of a search.
 
     Args:
         env: The environment.
         where: The place as the target sees it.
         shown: The place as the caller gave it.
         form: Form of the output.
-        is_wanted: True for the paths of files that count. The others are dropped.
+        is_wanted: True for the paths to keep.
     """
 
     def __init__(
         self, env: BaseEnvironment, where: str, shown: str, form: Form, is_wanted: Callable[[str], bool]
     ) -> None:
-        self.records: list[Record] = []
+        self.records: list[SearchRecord] = []
         self.skipped: set[str] = set()
         """Paths that are not UTF-8, with replacement characters: they cannot be asked for again."""
         self.is_complete = True
@@ -96,11 +96,11 @@ class SearchOutput:
 
     @property
     def engine(self) -> Engine:
-        """The program that searched for lines."""
+        """The search program."""
         return "ripgrep" if self._header.endswith("ripgrep") else "grep"
 
     def read(self, command: str) -> None:
-        """Run a command of `engines` and read what it prints.
+        """Run a command of `engines` and read its output.
 
         Raises:
             SearchError: The place cannot be searched, or the search program failed.
@@ -185,7 +185,7 @@ class SearchOutput:
             raise self._unreadable()
 
     def _without_notes(self, path: bytes) -> bytes:
-        """Return a path without what is printed before it: notes on binary files, and the line between groups."""
+        """Return a path without the text in front: notes on binary files, and the line between groups."""
         while b"\n" in path and (note := _BINARY_NOTE.match(path)):
             self._binary.add(self._name(note[1]))
             path = path[note.end() :]
@@ -229,7 +229,7 @@ class SearchOutput:
         self._room -= cost
         if self._room < 0 or (not is_line and len(self.records) >= MOST_FILES):
             self._end_early()
-        self.records.append(Record(name, number, is_match, text))
+        self.records.append(SearchRecord(name, number, is_match, text))
 
     def _name(self, path: bytes) -> str:
         if self.is_file:
@@ -246,7 +246,7 @@ class SearchOutput:
 
 
 def too_many_files(env: BaseEnvironment, shown: str) -> SearchError:
-    """Return the error of a search for names of files that found more than are taken."""
+    """Return the error of a search for names with too many files in its result."""
     return SearchError(
         f"too many files match below {shown}: a search takes at most {MOST_FILES:,}, and their list must fit into "
         f"max_output_bytes ({env.settings.max_output_bytes:,}); narrow the path or file_glob"
@@ -254,10 +254,9 @@ def too_many_files(env: BaseEnvironment, shown: str) -> SearchError:
 
 
 def _place(lines: Sequence[bytes]) -> tuple[bytes, int, int]:
-    """Return the path and number that lines begin with, and how many lines follow each other in that file.
+    """Return the path and number at the beginning of lines, and the number of adjacent lines in the same file.
 
-    A path may hold `-2-` itself. It ends where the numbers behind it go up by 1 in the most lines, of which one at
-    least is a match.
+    A path may hold `-2-`. Its end is the place with numbers that go up by 1 in the most lines, with a match among them.
     """
     best = (b"", 0, 0)
     for found in _BUSYBOX_PLACE.finditer(lines[0]):

@@ -15,7 +15,7 @@ from hermes_tools.files.target_paths import target_path
 from hermes_tools.interruption import ToolInterruptedError, raise_if_interrupted
 from hermes_tools.search.engines import Engine, OutputMode, PatternError, content_command, names_command
 from hermes_tools.search.name_pattern import NamePattern
-from hermes_tools.search.output import Form, Record, SearchError, SearchOutput, too_many_files
+from hermes_tools.search.output import Form, SearchError, SearchOutput, SearchRecord, too_many_files
 
 SearchTarget = Literal["content", "files"]
 _MOST_LINES = 50_000
@@ -28,7 +28,7 @@ _LINE_OVERHEAD = 10
 
 
 class Match(TypedDict):
-    """One match. Its keys depend on `target` and `output_mode`."""
+    """A match. The keys depend on `target` and `output_mode`."""
 
     path: str
     line: NotRequired[int]
@@ -139,7 +139,7 @@ class _Search:
         return _with_skipped(result, found.skipped)
 
     def content(self, pattern: str, mode: OutputMode, context: int) -> SearchResult:
-        """Search for lines, or for the files that have some. Raises as `file_names`, and PatternError."""
+        """Search for lines, or for files with matching lines. Raises as `file_names`, and PatternError."""
         lines: Form = "groups" if context else "lines"
         form: Form = lines if mode == "content" else "counts" if mode == "count" else "files"
         found = self._output(form, self._is_wanted)
@@ -171,13 +171,13 @@ class _Search:
         return self.names is None or self.names.matches(path)
 
     def _shown_path(self, found: SearchOutput, path: str) -> str:
-        """Return a found path, which is relative to the directory searched, for the caller."""
+        """Return a path of the search, relative to its directory, as the caller wrote that directory."""
         if found.is_file:
             return self.shown
         return path if self.shown in (".", "./") else posixpath.join(self.shown, path)
 
     def _lines(
-        self, found: SearchOutput, page: Sequence[Record], records: Sequence[Record], context: int
+        self, found: SearchOutput, page: Sequence[SearchRecord], records: Sequence[SearchRecord], context: int
     ) -> list[Match]:
         around: dict[str, dict[int, str]] = defaultdict(dict)
         if context:
@@ -208,17 +208,17 @@ class _Search:
         )
 
 
-def _text(record: Record) -> str:
+def _text(record: SearchRecord) -> str:
     return cut_line(record.text.decode("utf-8", "replace"))
 
 
 def _present(known: Mapping[int, str], numbers: range) -> list[str]:
-    """Return the lines with these numbers, up to the first that the file does not have."""
+    """Return the lines with these numbers, up to the first missing line."""
     return [known[number] for number in itertools.takewhile(known.__contains__, numbers)]
 
 
 def _with_skipped(result: SearchResult, skipped: Iterable[str]) -> SearchResult:
-    """Return a result with the first files that were left out for their names, if any were."""
+    """Return a result with the first skipped files, if there are any."""
     if listed := sorted(skipped)[:_MOST_SKIPPED]:
         result["skipped"] = listed
     return result

@@ -1,1 +1,1 @@
-"""Searching the web and reading pages of it, from here and not from the environment."""
+"""Searches and pages of the web, from this machine and not from the environment."""

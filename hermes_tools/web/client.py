@@ -1,4 +1,4 @@
-"""An HTTP client of httpx on checked connections, and bodies that are unpacked in small steps."""
+"""An HTTP client of httpx on checked connections, and bodies unpacked in small steps."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class BodyError(Exception):
 
 
 def http_client(deadline: Deadline, rules: AddressRules | None, user_agent: str) -> httpx.Client:
-    """Return a client that follows no redirects and uses no proxy: a proxy would resolve the names by itself.
+    """Return a client without redirects and proxies: a proxy would resolve names without the checks.
 
     Args:
-        deadline: Ends its requests.
-        rules: The addresses that it may connect to; None allows all.
+        deadline: Ends the requests.
+        rules: The allowed addresses; None allows all.
         user_agent: The header User-Agent.
     """
     transport = _Transport(CheckedNetwork(deadline, rules))
@@ -37,7 +37,7 @@ def http_client(deadline: Deadline, rules: AddressRules | None, user_agent: str)
 
 
 def status(code: int) -> str:
-    """Return a status code with its phrase."""
+    """Return a status code and its phrase."""
     try:
         return f"{code} {HTTPStatus(code).phrase}"
     except ValueError:
@@ -45,15 +45,15 @@ def status(code: int) -> str:
 
 
 def body_of(answer: httpx.Response, most_bytes: int, setting: str = "") -> Iterator[bytes]:
-    """Return the body of an answer, unpacked, in pieces of at most 64 KB or as they come.
+    """Return the body of an answer, unpacked, in pieces of at most 64 KB or as received.
 
     Args:
-        answer: Its body has not been read.
+        answer: A response with a body still to be read.
         most_bytes: The limit, packed and unpacked.
-        setting: The name of the setting that raises the limit, for the error.
+        setting: The name of the setting of the limit, for the error.
 
     Raises:
-        BodyError: It is larger, packed in another way, or damaged.
+        BodyError: The body is larger, packed in another way, or damaged.
     """
     suffix = f" ({setting})" if setting else ""
     too_large = BodyError(f"the body is larger than {most_bytes:,} bytes{suffix}")
@@ -96,12 +96,12 @@ def _inflated(raw: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _has_header(piece: bytes) -> bool:
-    """Return whether a body begins as gzip or zlib does. Some servers leave that out, although they should not."""
+    """Return True if a body begins as gzip or zlib. Some servers leave this header out, against the rules."""
     return piece[0] == 0x1F or (piece[0] & 0x0F == 8 and int.from_bytes(piece[:2].ljust(2, b"\0")) % 31 == 0)
 
 
 class _Transport(httpx.BaseTransport):
-    """A transport with a network backend of ours, which httpx's own does not take."""
+    """A transport with our network backend; httpx's own transport takes none."""
 
     def __init__(self, network: httpcore.NetworkBackend) -> None:
         # This context trusts no authority, and is not used: the network's streams have one for the whole process.

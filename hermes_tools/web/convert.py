@@ -1,4 +1,4 @@
-"""HTML and PDFs turned into text by a process of its own, which ends with the deadline."""
+"""HTML and PDFs turned into text by a separate process, ended with the deadline."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def converted(
     most_characters: int,
     deadline: Deadline,
 ) -> tuple[str, str]:
-    """Return the title of a page and its text: of a longer one, one character more than is wanted.
+    """Return the title and the text of a page: of a longer text, the wanted characters and another.
 
     Args:
         kind: The type of the body.
-        body: A file that holds the body.
-        url: The URL of the page, for its relative links.
-        charsets: Those that an HTML page may be in, the likeliest first.
+        body: A file with the body.
+        url: The URL of the page, for relative links.
+        charsets: Possible charsets of an HTML page, the likeliest first.
         as_markdown: Write links, headings, lists and tables as Markdown.
-        most_characters: The number that is wanted.
-        deadline: Ends it.
+        most_characters: The number of wanted characters.
+        deadline: Ends the process.
 
     Raises:
-        ConversionError: It cannot be read.
-        OutOfTimeError: The time is up.
+        ConversionError: The page cannot be read.
+        DeadlineError: The time is up.
         ToolInterruptedError: The caller's scope was cancelled.
     """
     order: Order = {
@@ -93,7 +93,7 @@ def _run(orders: BinaryIO, output: BinaryIO, body: int, deadline: Deadline) -> i
 
 
 def _read(output: bytes) -> dict[str, str]:
-    """Return the texts in the output of the process, which may be cut off, or be another than its program's."""
+    """Return the texts in the output of the process: none if the output is cut off or foreign."""
     try:
         answer = json.loads(output)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Turn an HTML page or a PDF into text: a program of its own, which a page may hang or fill without harm to others.
+"""Turn an HTML page or a PDF into text: a separate program, as a page may hang the process or fill its memory.
 
-The program reads its order as JSON from standard input and writes its answer as JSON: title and content, or error. It
-imports nothing of this package, so that it starts at once.
+The program reads an order as JSON from standard input and writes an answer as JSON: title and content, or error. To
+start at once, it imports no other module of this package.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_PDF_PAGES = 2000
 
 
 class Order(TypedDict):
-    """The order of one page."""
+    """The order of a page."""
 
     kind: str
     """`html` or `pdf`."""
@@ -70,7 +70,7 @@ def _limit(order: Order) -> None:
 
 
 def _without_surrogates(text: str) -> str:
-    """Return text that can be encoded: a damaged PDF has surrogates in its text."""
+    """Return text without surrogates, which damaged PDFs hold and no encoder takes."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -98,7 +98,7 @@ def _decoded(data: bytes, charsets: list[str]) -> str:
 
 
 def _without_declaration(text: str) -> str:
-    """Return text without its XML declaration: lxml refuses text with one that names a charset."""
+    """Return text without an XML declaration: lxml refuses text with a declared charset."""
     start = text.lstrip("\ufeff \t\r\n")
     return start.partition("?>")[2] if start.startswith("<?xml") else start
 

@@ -1,4 +1,4 @@
-"""Connections to public addresses, and to those that the settings allow, which end with a deadline."""
+"""Connections to public and other allowed addresses, ended with a deadline."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class LookupFailedError(Exception):
 
 
 class AddressRules:
-    """Checks whether a host may be connected to, by all addresses that it has.
+    """Checks all addresses of a host before a connection.
 
     Args:
-        allowed: Hosts and networks that are not public and may be connected to nevertheless.
+        allowed: Allowed hosts and networks that are not public.
     """
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
@@ -55,14 +55,14 @@ class AddressRules:
                 self._hosts.add(_normal(entry))
 
     def check(self, host: str, found: Iterable[_SocketAddress]) -> None:
-        """Refuse a host if a single one of its addresses is not allowed.
+        """Refuse a host with an address that is not allowed.
 
         Args:
             host: The name or address in the URL.
-            found: The addresses that it was resolved to.
+            found: The addresses of the host.
 
         Raises:
-            AddressRefusedError: It is refused. The message says how to allow it.
+            AddressRefusedError: The host is refused. The message names the setting to allow it.
         """
         if _normal(host) in self._hosts:
             return
@@ -75,9 +75,9 @@ class AddressRules:
 
 
 class CheckedNetwork(httpcore.NetworkBackend):
-    """Resolves a name once, checks the addresses, and connects to one of just those.
+    """Resolves a name once, checks the addresses, and connects to a checked address.
 
-    A name that changes its address after the check leads nowhere else. HTTP and TLS above still use the name.
+    A later change of the name's addresses has no effect. HTTP and TLS above still use the name.
 
     Args:
         deadline: Ends everything on the connections.
@@ -96,13 +96,13 @@ class CheckedNetwork(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of a host that answers. The deadline takes the place of `timeout`.
+        """Connect to the first answering address of a host. The deadline takes the place of `timeout`.
 
         Raises:
-            AddressRefusedError: One of its addresses is not allowed.
-            LookupFailedError: It has none.
-            httpcore.ConnectError: None answers.
-            OutOfTimeError: The time is up.
+            AddressRefusedError: An address of the host is not allowed.
+            LookupFailedError: The host has no address.
+            httpcore.ConnectError: No address answers.
+            DeadlineError: The time is up.
             ToolInterruptedError: The caller's scope was cancelled.
         """
         found = _addresses_of(host, port, self._deadline)
@@ -165,7 +165,7 @@ class _Stream(httpcore.NetworkStream):
         return None
 
     def _repeated(self, operation: Callable[[], T]) -> T:
-        """Repeat an operation on the socket that the peer is not ready for, until the deadline."""
+        """Repeat an operation on the socket until the peer is ready, or until the deadline."""
         while True:
             self._sock.settimeout(self._deadline.moment())
             try:
@@ -176,11 +176,11 @@ class _Stream(httpcore.NetworkStream):
 
 @functools.lru_cache(maxsize=1)
 def _ssl_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
-    """Return the context of all connections. To read the authorities' certificates takes 40 ms or more.
+    """Return the context of all connections. OutputReader the authorities' certificates takes 40 ms or more.
 
     Args:
-        cert_file: The variable SSL_CERT_FILE, which httpx reads.
-        cert_dir: The variable SSL_CERT_DIR, which it reads as well.
+        cert_file: The variable SSL_CERT_FILE, as httpx reads it.
+        cert_dir: The variable SSL_CERT_DIR, likewise.
     """
     context = httpx.create_ssl_context()
     context.set_alpn_protocols(["http/1.1"])
@@ -188,7 +188,7 @@ def _ssl_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
 
 
 def _addresses_of(host: str, port: int, deadline: Deadline) -> list[_SocketAddress]:
-    """Resolve a name, or read an address in any of the forms that are understood as one."""
+    """Resolve a name, or read an address in any of its forms."""
     try:
         found = deadline.abandoning(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError):

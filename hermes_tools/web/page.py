@@ -1,4 +1,4 @@
-"""One page: fetched with each redirect checked, told apart by its type, and turned into text."""
+"""A page: fetched with each redirect checked, and turned into text by its type."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """A page that has been fetched, beside its body."""
+    """A fetched page, without the body."""
 
     url: str
     """The URL behind all redirects."""
@@ -62,12 +62,12 @@ def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) ->
     Args:
         url: Begins with http:// or https://.
         form: `markdown`, `text` or `html`.
-        settings: Limits, and the hosts and networks that are allowed although they are not public.
-        deadline: Ends it.
+        settings: Limits, and the allowed hosts and networks that are not public.
+        deadline: Ends the work.
 
     Raises:
-        PageError: It cannot be read, or may not be.
-        OutOfTimeError: The time is up.
+        PageError: The page cannot be read, or is refused.
+        DeadlineError: The time is up.
         ToolInterruptedError: The caller's scope was cancelled.
     """
     most = settings.extract_char_limit
@@ -90,7 +90,7 @@ def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) ->
 
 
 def _fetch(url: str, body: BinaryIO, settings: WebSettings, deadline: Deadline) -> _Fetched:
-    """Fetch a page. Its body, unpacked, goes to the file `body`."""
+    """Fetch a page. The unpacked body goes to the file `body`."""
     with http_client(deadline, AddressRules(settings.allow_private), settings.user_agent) as client:
         place = _checked(url)
         for _ in range(_MOST_REDIRECTS + 1):
@@ -119,7 +119,7 @@ def _checked(url: str | httpx.URL) -> httpx.URL:
 
 
 def _get(client: httpx.Client, place: httpx.URL, body: BinaryIO, most_bytes: int) -> _Fetched | httpx.URL:
-    """Fetch a page, or return the URL that it redirects to."""
+    """Fetch a page, or return the URL of a redirect."""
     headers = {"Accept": _ACCEPT, "Accept-Encoding": ACCEPTED}
     with client.stream("GET", place, headers=headers) as answer:
         if answer.has_redirect_location:
@@ -137,7 +137,7 @@ def _get(client: httpx.Client, place: httpx.URL, body: BinaryIO, most_bytes: int
 
 
 def _kind(body: BinaryIO, media_type: str) -> Literal["html", "pdf", "text"]:
-    """Return the type of a page by its server's header, or else by its beginning."""
+    """Return the type of a page by the server's header, or else by the beginning of the body."""
     head = _head(body)
     if media_type in _PDF or (media_type in _UNKNOWN and head.startswith(b"%PDF-")):
         return "pdf"
@@ -157,7 +157,7 @@ def _head(body: BinaryIO) -> bytes:
 
 
 def _beginning(body: BinaryIO, charset: str, most_characters: int) -> str:
-    """Decode the beginning of a body: at least one character more than is wanted, if there are any."""
+    """Decode the beginning of a body: more characters than wanted, if there are any."""
     body.seek(0)
     data = body.read((most_characters + 1) * _BYTES_PER_CHARACTER)
     at_end = not body.read(1)
@@ -173,7 +173,7 @@ def _beginning(body: BinaryIO, charset: str, most_characters: int) -> str:
 
 
 def _charsets(body: BinaryIO, charset: str) -> list[str]:
-    """Return the charsets that a page may be in: its server's, if there is one, and its own."""
+    """Return the possible charsets of a page: from the server's header and from the page."""
     found = _META.search(_head(body))
     return [name for name in (charset, found[1].decode() if found else "") if _is_charset(name)]
 
@@ -188,5 +188,5 @@ def _is_charset(name: str) -> bool:
 
 
 def _decoded(data: bytes, charset: str, at_end: bool, errors: str) -> str:
-    """Decode text that may end in the middle of a character."""
+    """Decode text with a possibly incomplete character at the end."""
     return codecs.getincrementaldecoder(charset)(errors).decode(data, at_end)

@@ -24,7 +24,7 @@ _HOST = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """The search provider, and limits of the pages that are read."""
+    """The search provider, and limits for pages."""
 
     search_provider: ProviderName | None = None
     """The search provider: `searxng`, `brave`, `tavily` or `ddgs`. If not set, the first that has its URL or
@@ -79,7 +79,7 @@ def _variable_layer() -> dict[str, Given]:
 
 
 def _listed(text: str) -> object:
-    """Read a list that is written as JSON, or with commas."""
+    """Read a list in JSON, or with commas."""
     if text.lstrip().startswith("["):
         try:
             return json.loads(text)

@@ -9,7 +9,7 @@ from typing import Literal, NotRequired, TypedDict
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.extras import require_libraries
-from hermes_tools.interruption import Deadline, OutOfTimeError, ToolInterruptedError
+from hermes_tools.interruption import Deadline, DeadlineError, ToolInterruptedError
 from hermes_tools.web.settings import WebSettings, load_web_settings
 
 _MOST_PAGES = 5
@@ -19,7 +19,7 @@ _CALLS = threading.BoundedSemaphore(8)
 
 
 class PageResult(TypedDict):
-    """One page. Where `error` is not None, title and content are empty."""
+    """A page. Where `error` is not None, title and content are empty."""
 
     url: str
     title: str
@@ -71,7 +71,7 @@ def web_extract(
     try:
         with deadline.held(_CALLS):
             return {"results": _read_in_parallel(wanted, format, settings, deadline)}
-    except (OutOfTimeError, ToolInterruptedError) as error:
+    except (DeadlineError, ToolInterruptedError) as error:
         return {"error": str(error)}
 
 
@@ -91,6 +91,6 @@ def _result(url: str, format: str, settings: WebSettings, deadline: Deadline) ->
 
     try:
         title, content = read_page(url, format, settings, deadline)
-    except (PageError, OutOfTimeError, ToolInterruptedError) as error:
+    except (PageError, DeadlineError, ToolInterruptedError) as error:
         return {"url": url, "title": "", "content": "", "error": str(error)}
     return {"url": url, "title": title, "content": content, "error": None}

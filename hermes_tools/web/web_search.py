@@ -1,4 +1,4 @@
-"""Search the web: by a table of providers that have an HTTP API, or by `ddgs`, which needs no key."""
+"""Search the web: by a table of providers with an HTTP API, or by `ddgs`, without a key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NotRequired, TypedDict
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.extras import require_libraries
-from hermes_tools.interruption import Deadline, OutOfTimeError, ToolInterruptedError
+from hermes_tools.interruption import Deadline, DeadlineError, ToolInterruptedError
 from hermes_tools.web.settings import ProviderName, WebSettings, load_web_settings, variable
 
 _MOST_RESULTS = 20
@@ -28,7 +28,7 @@ _TAG = re.compile(r"</?[a-z]{1,10}>")
 
 
 class SearchHit(TypedDict):
-    """One page that was found."""
+    """A page in the results."""
 
     title: str
     url: str
@@ -38,7 +38,7 @@ class SearchHit(TypedDict):
 
 
 class WebSearchData(TypedDict):
-    """The pages that were found."""
+    """The results."""
 
     web: list[SearchHit]
 
@@ -71,12 +71,12 @@ def web_search(env: BaseEnvironment, query: str, limit: int = 5) -> WebSearchRes
     try:
         settings = load_web_settings()
         found = _search(query.strip(), min(limit, _MOST_RESULTS), settings, Deadline(settings.timeout))
-    except (SearchError, OutOfTimeError, ToolInterruptedError, TerminalError) as error:
+    except (WebSearchError, DeadlineError, ToolInterruptedError, TerminalError) as error:
         return {"error": str(error)}
     return {"data": {"web": found}}
 
 
-class SearchError(Exception):
+class WebSearchError(Exception):
     """The search failed. The message is for the caller, and holds no key."""
 
 
@@ -163,12 +163,12 @@ _APIS: Mapping[ProviderName, _Api] = {
 
 
 def _search(query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:
-    """Ask the provider that the settings name, or the first that has its URL or key.
+    """Ask the configured provider, or the first with a URL or key.
 
     Raises:
-        SearchError: The search failed, or no provider is configured.
+        WebSearchError: The search failed, or no provider is configured.
         MissingExtraError: A library is missing.
-        OutOfTimeError: The time is up.
+        DeadlineError: The time is up.
         ToolInterruptedError: The caller's scope was cancelled.
     """
     name = settings.search_provider or _first_configured(settings)
@@ -187,7 +187,7 @@ def _first_configured(settings: WebSettings) -> ProviderName:
         if os.environ.get(api.key) if api.key else api.url(settings):
             return name
     keys = " or ".join(api.key for api in _APIS.values() if api.key)
-    raise SearchError(
+    raise WebSearchError(
         f"no search provider is configured: set SEARXNG_URL, {keys}, or WEB_SEARCH_PROVIDER=ddgs, which needs no key"
     )
 
@@ -198,13 +198,13 @@ def _found_by_ddgs(query: str, limit: int) -> object:
     try:
         return DDGS(timeout=_DDGS_SECONDS).text(query, max_results=limit)
     except Exception as error:  # any that a page can cause in a library
-        raise SearchError(f"ddgs could not search: {type(error).__name__}: {str(error)[:300]}") from error
+        raise WebSearchError(f"ddgs could not search: {type(error).__name__}: {str(error)[:300]}") from error
 
 
 def _ask(
     name: ProviderName, api: _Api, query: str, limit: int, settings: WebSettings, deadline: Deadline
 ) -> Mapping[str, object]:
-    """Return the JSON that a provider answers. Its host is the user's own choice, and may be private."""
+    """Return a provider's answer in JSON. The host is the user's choice, and may be private."""
     import httpx
 
     from hermes_tools.web.client import ACCEPTED, BodyError, body_of, http_client
@@ -212,14 +212,14 @@ def _ask(
 
     key = os.environ.get(api.key, "").strip() if api.key else ""
     if api.key and not key:
-        raise SearchError(f"web.search_provider is {name}, which needs a key: set {api.key}")
+        raise WebSearchError(f"web.search_provider is {name}, which needs a key: set {api.key}")
     url = api.url(settings)
     if not url:
-        raise SearchError("web.search_provider is searxng, which needs its address: set SEARXNG_URL")
+        raise WebSearchError("web.search_provider is searxng, which needs its address: set SEARXNG_URL")
     if not url.startswith(("http://", "https://")):
-        raise SearchError(f"{variable(f'{name}_url')} should begin with http:// or https://")
+        raise WebSearchError(f"{variable(f'{name}_url')} should begin with http:// or https://")
     if len(query) > api.most_characters or len(query.split()) > api.most_words:
-        raise SearchError(
+        raise WebSearchError(
             f"{api.title} takes at most {api.most_characters} characters and {api.most_words} words: shorten it"
         )
     try:
@@ -234,12 +234,12 @@ def _ask(
             ) as answer,
         ):
             if not answer.is_success:
-                raise SearchError(f"{api.title} answered {_status(answer.status_code, api.advice)}")
+                raise WebSearchError(f"{api.title} answered {_status(answer.status_code, api.advice)}")
             return _mapping(b"".join(body_of(answer, _MOST_BYTES)), api.title)
     except (httpx.HTTPError, LookupFailedError, BodyError) as error:
-        raise SearchError(f"{api.title} could not be asked: {error}") from error
+        raise WebSearchError(f"{api.title} could not be asked: {error}") from error
     except (httpx.InvalidURL, UnicodeError) as error:
-        raise SearchError(f"{api.title} could not be asked: its URL or key is not in order") from error
+        raise WebSearchError(f"{api.title} could not be asked: its URL or key is not in order") from error
 
 
 def _status(code: int, advice: Mapping[int, str]) -> str:
@@ -255,16 +255,16 @@ def _mapping(data: bytes, title: str) -> Mapping[str, object]:
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):
-        raise SearchError(f"{title} did not answer with JSON") from None
+        raise WebSearchError(f"{title} did not answer with JSON") from None
     if not isinstance(answer, dict):
-        raise SearchError(f"{title} answered with something else than search results")
+        raise WebSearchError(f"{title} answered with something else than search results")
     return answer
 
 
 def _hits(found: object, limit: int, *, url: str, description: str, has_html: bool = False) -> list[SearchHit]:
-    """Return the pages in a provider's results. One that is no mapping, or has no URL of a page, is left out."""
+    """Return the pages in a provider's results. Entries that are no mapping, or without a page's URL, are left out."""
     if not isinstance(found, list):
-        raise SearchError("the search provider answered with something else than a list of results")
+        raise WebSearchError("the search provider answered with something else than a list of results")
     pages = [page for page in found if isinstance(page, Mapping) and _is_page(page.get(url))]
     return [
         SearchHit(

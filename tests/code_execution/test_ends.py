@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -16,7 +17,8 @@ from targets.plain_local import PlainLocal
 
 from code_execution import execute_code
 from code_execution.limits import TransportName
-from environments import BaseEnvironment, create_environment, load_settings
+from code_execution.start import PythonProcess
+from environments import BaseEnvironment, EnvironmentLostError, create_environment, load_settings
 from rpc import file_queue
 
 SHEDS_ALL = """
@@ -210,3 +212,19 @@ def test_a_script_that_a_cleanup_stopped_on_its_way_is_interrupted_and_one_behin
     timer.join()
     assert result.status == "interrupted"
     assert execute_code("print(1)", env=env, tools={}).status == "error"
+
+
+def test_an_error_of_the_process_behind_the_time_out_is_no_fault_of_the_loop(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = PythonProcess.ended
+
+    async def ends_badly(process: PythonProcess) -> int:
+        await ended(process)
+        raise EnvironmentLostError("no process can be listed")
+
+    monkeypatch.setattr(PythonProcess, "ended", ends_badly)
+    assert execute_code("import time; time.sleep(60)", env=env, timeout=0.3).status == "timeout"
+    gc.collect()
+    assert env.execute("echo goes on").output == "goes on\n"
+    assert "met a fault" not in caplog.text

@@ -86,7 +86,14 @@ def test_a_guess_counts_for_what_is_denied_or_asked_about_and_needs_no_permissio
         assert isinstance(Rules(settings).command(request), decision), settings
 
 
-def test_many_guesses_are_judged_soon() -> None:
+@pytest.mark.parametrize("before", ["rm a " * 50, "rm -rf " + "a " * 600, "rm -rf " + "a " * 2000])
+@pytest.mark.parametrize("form", ["zapp {} / rm -rf /", "zapp '{} /; rm -rf /'", "A='{} /; rm -rf /' zapp"])
+def test_no_number_of_words_hides_a_deed(form: str, before: str) -> None:
+    assert destructive(form.format(before)) is not None
+
+
+@pytest.mark.parametrize("form", ["zapp {}", "zapp '{}'", "A='{}' zapp", "sqlite3 x <<'E'\n{}\nE"])
+def test_many_guesses_are_judged_soon(form: str) -> None:
     # In minutes where anything is not linear, which the time limit of tests finds.
-    for word in ("rm", "'rm -rf x'", "'" + "rm " * 100 + "'", "'" + "rm " * 5000 + "'"):
-        assert destructive(f"zapp {' '.join([word] * (18_000 // len(word)))}") != ""
+    for unit in ("rm ", "rm,", "rm\\ ", "rm -rf x;", "/", "//a", "rm|", ">", '"rm"', "unlink(", "--x=rm "):
+        assert destructive(form.format(unit * (18_000 // len(unit)))) != ""

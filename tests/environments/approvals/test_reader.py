@@ -23,6 +23,7 @@ def lines(text: str) -> list[str]:
         ("r\\\nm -rf /", ["rm -rf /"]),
         ("rm >/dev/null -rf /", ["rm -rf /"]),
         ("rm 2>e -rf <i /", ["rm -rf /"]),
+        ("r\0m -rf /", ["rm -rf /"]),
         ("r``m -rf /", ["rm -rf /"]),
         ("cat <<E -n\na\nE", ["cat -n"]),
         ("cat <<E | sh\nrm a\nE", ["cat", "sh", "rm a"]),
@@ -81,3 +82,13 @@ def test_a_text_whose_tree_is_not_that_of_the_shell_is_not_taken_as_read(text: s
 def test_reading_ends_soon_whatever_a_text_holds(unit: str) -> None:
     # Minutes where the time is not bounded, which the time limit of tests finds.
     assert "judged" in read(unit * (MAX_CHARACTERS // len(unit))).unread
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("while a; do ", "; done"), ("for i in b c; do ", "; done")])
+def test_loops_in_each_other_are_read_soon(opening: str, closing: str) -> None:
+    # Hours where each level doubles the time.
+    assert "rm x" in lines(opening * 40 + "rm x" + closing * 40)
+
+
+def test_functions_in_each_other_are_read_soon() -> None:
+    assert "judged" in read("f(){ " * 5000 + "ls" + "; }" * 5000).unread
