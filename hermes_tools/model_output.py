@@ -45,10 +45,7 @@ def captured(result: CommandResult) -> CapturedText:
 
 def with_notice(output: CapturedText) -> str:
     """Return an output, with a line for the number of missing bytes of the middle if there are any."""
-    if not output.omitted_bytes:
-        return output.text
-    head, tail = output.text[: output.omitted_at], output.text[output.omitted_at :]
-    return f"{head}\n[{output.omitted_bytes} bytes of output omitted]\n{tail}"
+    return output.with_notice(f"[{output.omitted_bytes} bytes of output omitted]")
 
 
 def _cut(output: CapturedText, limit: int) -> CapturedText:

@@ -454,10 +454,14 @@ def _found(word: Word, command: Command) -> str | None:
 
 
 def _unnamed(word: Word, command: Command) -> str | None:
-    """Return the text of an operand that is the output of a command, so that it names anything."""
+    """Return the text of an operand that is the output of a command which chooses none, so that it names anything."""
+    for fed in chain(word.fed_by):
+        if fed.name in _CHOOSING or not _FILTERS.isdisjoint(text.partition("=")[0] for text in fed.texts):
+            return None
     return word.text if word.fed_by or word.text.startswith("/dev/fd/") else None
 
 
+_FILTERS = frozenset(["-f", "--filter", "-l", "--selector"])
 _MODE = re.compile(r"-[rwxXst]+")
 _SETS_USER = re.compile(r"0*[4-7][0-7]{3}|(?:[ugoa]*[-+=][rwxXst]*,)*[uoa]*[+=][rwx]*s[rwxst]*(?:,.*)?")
 _TO_ALL = re.compile(
