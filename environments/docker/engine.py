@@ -29,6 +29,7 @@ from environments.docker.client import (
     versions,
 )
 from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
+from environments.redaction import without_secrets
 from environments.settings import EnvironmentSettings
 from environments.shell.host import RemoteHost, host_of
 
@@ -185,10 +186,11 @@ def engine_address() -> str:
             "set both"
         ) from error
     except DockerException as error:
+        shown = without_secrets(f"{host!r} ({error})")  # a URL may hold a password
         raise SettingsError(
-            f"backend 'docker': DOCKER_HOST is {host!r} ({error}); it should be like unix:///var/run/docker.sock, "
+            f"backend 'docker': DOCKER_HOST is {shown}; it should be like unix:///var/run/docker.sock, "
             "tcp://host:2375 or ssh://user@host"
-        ) from error
+        ) from None
 
 
 def unreachable(error: BaseException) -> str:

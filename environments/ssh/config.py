@@ -87,7 +87,10 @@ def _check_host(given: str) -> None:
     user, host, port = _split(given)
     if given.strip("[]") == host:
         return
-    values = {"HOST": host, "USER": user, "PORT": port}
+    user, _, password = user.partition(":")
+    if password:
+        given = given.replace(f":{password}@", ":...@")
+    values = {"HOST": host, "USER": user, "PORT": port, "PASSWORD": password and "..."}
     instead = " ".join(f"TERMINAL_SSH_{name}={value}" for name, value in values.items() if value)
     raise SettingsError(f"backend 'ssh': host is {given!r}, and should be the host alone; set {instead}")
 

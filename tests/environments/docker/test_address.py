@@ -8,12 +8,14 @@ import os
 import pwd
 import socket
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from environments import EnvironmentStartError, SettingsError, UnsupportedError, create_environment
+from environments.docker.engine import engine_address
 
 NOBODY = pwd.getpwnam("nobody")
 
@@ -110,6 +112,13 @@ def test_an_address_of_another_form_is_refused_and_no_password_is_shown(monkeypa
         monkeypatch.setenv("DOCKER_HOST", host)
         error = error_of_start()
         assert "ssh://user@host:port" in error and "pa55" not in error
+
+
+def test_a_password_in_the_engines_url_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://user:open-sesame-4711@127.0.0.1:1")
+    with pytest.raises(SettingsError, match=r"DOCKER_HOST is 'tcp://user:\[REDACTED:") as caught:
+        engine_address()
+    assert "open-sesame" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_certificates_that_are_missing_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,11 @@ def test_settings_that_lead_nowhere_are_refused_with_what_to_set(settings) -> No
         ({"host": "root@example.org"}, "set TERMINAL_SSH_HOST=example.org TERMINAL_SSH_USER=root"),
         ({"host": "example.org:2222"}, "set TERMINAL_SSH_HOST=example.org TERMINAL_SSH_PORT=2222"),
         (
+            {"host": "me:open-sesame-4711@example.org"},
+            "host is 'me:...@example.org', and should be the host alone; set TERMINAL_SSH_HOST=example.org "
+            "TERMINAL_SSH_USER=me TERMINAL_SSH_PASSWORD=...",
+        ),
+        (
             {"host": "ssh://me@[::1]:22"},
             "set TERMINAL_SSH_HOST=::1 TERMINAL_SSH_USER=me TERMINAL_SSH_PORT=22",
         ),
