@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _PLAIN = re.compile(rb"[\w./:@%+,-]+")
 """A word that means itself."""
 _EXPANSION = re.compile(
-    rb"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL
+    rb"\s*\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL
 )
 _OPERATOR = re.compile(r":?[-=?+]|[#%/^,@:]")
 _BACKTICKS = re.compile(rb"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
@@ -224,10 +224,11 @@ class Expander:
     # Parameters.
 
     def _simple_expansion(self, node: Node, quoted: bool) -> list[Piece]:
-        name = text_of(node)[1:]
+        text = text_of(node)
+        name = (text.lstrip() if quoted else text)[1:]  # in quotes, the blanks before it stand in the node
         if not quoted and name[:1].isspace():  # a lone `$`, with the word behind it as its name
             self._state.unread = UNCLEAR
-        return [Piece(text_of(node))] if name[:1].isspace() else self._value(name, "", quoted=quoted)
+        return [Piece(text)] if name[:1].isspace() else self._value(name, "", quoted=quoted)
 
     def _expansion(self, node: Node, quoted: bool) -> list[Piece]:
         found = _EXPANSION.fullmatch(node.text or b"")
