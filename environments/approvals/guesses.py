@@ -20,11 +20,13 @@ _PROGRAMS = (
     deeds.TABLE.programs
     | exfiltration.TABLE.programs
     | deeds.CLIENTS
-    | words("sh bash dash zsh ksh ash fish xargs busybox python python3 perl ruby node php mkfs.ext4 mkfs.xfs")
+    | words("sh bash dash zsh ksh ash fish xargs busybox python python3 perl ruby node php")
 )
 """Names that begin a command."""
 _BARE = deeds.TABLE.bare | exfiltration.TABLE.bare
 """Programs that need no argument for their deed: `reboot`. Such a name may be any word, so it counts in some places."""
+_PLAIN_WORDS = exfiltration.TABLE.bare | words("halt reboot poweroff shutdown slay salt salt-ssh parted kexec")
+"""Those of them that are words, or names of services, also where others stand behind."""
 _SAYING = words(
     """
     echo printf print say espeak figlet toilet banner cowsay logger notify-send wall write zenity kdialog dialog
@@ -156,11 +158,21 @@ def _at_word(command: Command, at: int, before: str) -> Iterator[Command]:
     """Return the command that begins at a word, or at the value of an option there."""
     text = command.words[at].text.rpartition("=")[2]
     name = text.rpartition("/")[2]
-    if name in _PROGRAMS and UNKNOWN not in text and (name not in _BARE or before == "--" or text.startswith("/")):
-        behind = command.words[at + 1 :]
+    behind = command.words[at + 1 :]
+    is_sure = before == "--" or text.startswith("/")
+    if UNKNOWN not in text and (is_sure or _may_be_program(name, followed=bool(behind))) and _is_program(name):
         behind = behind[1:] if behind and behind[0].text == "--" else behind
         cut = (Word(UNKNOWN),) if len(behind) > _LONGEST else ()
         yield _guess(command, (Word(text), *behind[:_LONGEST], *cut))
+
+
+def _is_program(name: str) -> bool:
+    return name in _PROGRAMS or name.startswith("mkfs.")
+
+
+def _may_be_program(name: str, *, followed: bool) -> bool:
+    """Return True if the name of a program stands for it in any place."""
+    return name not in _BARE or (followed and name not in _PLAIN_WORDS)
 
 
 def _guess(command: Command, words: Sequence[Word]) -> Command:
@@ -179,9 +191,10 @@ def _in_text(command: Command, text: str) -> Iterator[Command]:
 def _in_plain_text(command: Command, text: str) -> Iterator[Command]:
     for found in islice(_NAME.finditer(text), 20 * MOST):
         name, start = found[2], found.start()
-        if name not in _PROGRAMS or _SAID.search(text, max(0, start - 40), start):
+        if not _is_program(name) or _SAID.search(text, max(0, start - 40), start):
             continue
-        if name not in _BARE or _STRONG.search(text, max(0, start - 40), start):
+        followed = found.end() < len(text)
+        if _may_be_program(name, followed=followed) or _STRONG.search(text, max(0, start - 40), start):
             yield from _at_name(command, text, start, found.end())
     if REMOVING.search(text):
         for found in islice(_PLACE.finditer(text), MOST):

@@ -121,7 +121,7 @@ class ShellFiles(TargetFiles):
         part = os.urandom(6).hex()
         result = await self._run_on(path, saying_quickly(path, text, mode, terms, part, self._has_sed), terms.guard)
         if result.exit_code in LAST_FAILED:
-            self._has_sed = False
+            self._has_sed = None
             return await self._run_on(path, saying(path, text, mode, terms, part), terms.guard)
         if result.exit_code == 0 and (said := result.output.strip()) in (HAS_SED, NO_SED):
             self._has_sed = said == HAS_SED

@@ -11,7 +11,7 @@ from environments.base import BaseEnvironment
 from hermes_tools.interruption import ToolInterruptedError, held
 from hermes_tools.patch.closest_place import closest_place
 from hermes_tools.patch.hunks import HunkError, hunk_edits
-from hermes_tools.patch.staged_files import FileChange, StagedFiles, StagingError
+from hermes_tools.patch.staged_files import NOTHING_CHANGED, FileChange, StagedFiles, StagingError
 from hermes_tools.patch.text_file import MAX_BYTES, MAX_LINES, Edit, FileSizeError, TextFile, is_too_large, occurrences
 from hermes_tools.patch.v4a import FileOperation, PatchFormatError, parse_v4a
 
@@ -87,12 +87,15 @@ def patch(
                 operations = parse_v4a(patch)
                 staged = StagedFiles(env, several=len(operations) > 1 or operations[0].move_to is not None)
                 _apply(staged, operations)
-            changes = staged.changes()
-            staged.write()
+            try:
+                changes = staged.changes()
+                staged.write()
+            except ToolInterruptedError as error:
+                return {"error": f"{error}; {staged.take_back()}"}
     except (_ReplacementError, PatchFormatError, StagingError) as error:
         return {"error": str(error)}
     except ToolInterruptedError as error:
-        return {"error": f"{error}; no file was changed"}
+        return {"error": f"{error}; {NOTHING_CHANGED}"}
     return _with_counts(result, changes)
 
 

@@ -22,6 +22,8 @@ from hermes_tools.patch.unified_diff import FileDiff, unified_diff
 _MOST_BYTES = 100_000_000
 """Of all files that a patch reads and makes; they are all here before the first is written."""
 
+NOTHING_CHANGED = "no file was changed"
+
 
 class StagingError(Exception):
     """A file is not as the change needs it, or could not be written. The message names it."""
@@ -108,8 +110,8 @@ class StagedFiles:
         self._bytes = 0
         self._files: dict[str, _Staged] = {}
         self._moves: list[tuple[str, str]] = []
-        self._replaced: set[str] = set()
-        """Files that were changed when they were read."""
+        self._begun: list[_Move | _Change] = []
+        """Steps that were begun, in their order. A file may be changed when it is read."""
 
     def read(self, path: str, replacing: tuple[str, str] | None = None) -> TextFile:
         """Return a file as it stands after the changes so far.
@@ -177,19 +179,17 @@ class StagedFiles:
                 or the message says which could not be.
             EnvironmentLostError: The target went away; which files were written is not known.
         """
-        begun: list[_Move | _Change] = []
         try:
             for step in self._steps():
                 raise_if_interrupted()
-                begun.append(step)
+                self._begun.append(step)
                 self._run(step.path, lambda files, step=step: step.do(files, self._guard))  # type: ignore[misc]
         except EnvironmentLostError:
             raise
         except (StagingError, TerminalError, ToolInterruptedError) as error:
             if isinstance(error, StagingError):  # the target has refused the step
-                begun.pop()
-            with CancelScope().active():  # what was begun is also taken back when nobody waits for it any more
-                raise StagingError(f"{error}; {self._take_back(begun)}") from error
+                self._begun.pop()
+            raise StagingError(f"{error}; {self.take_back()}") from error
 
     def changes(self) -> list[FileChange]:
         """Return what is to happen to each file, in the order the files were named."""
@@ -272,8 +272,8 @@ class StagedFiles:
             raise
         except TerminalError as error:
             raise StagingError(str(error)) from error
-        if before[0] is not None:
-            self._replaced.add(where)
+        if (data := before[0]) is not None:
+            self._begun.append(_Change(path, where, data, data.replace(old.encode(), new.encode())))
         return before[0]
 
     def _check(self, path: str, where: str, terms: WriteTerms) -> None:
@@ -305,24 +305,26 @@ class StagedFiles:
 
     def _steps(self) -> list[_Move | _Change]:
         """Return the changes in the order in which they are made: moves, contents, removals."""
+        done = {step.where for step in self._begun if isinstance(step, _Change)}
         steps: list[_Move | _Change] = []
         for source, target in self._moves:
             steps.append(_Move(self._files[target].shown_path, source, target))
         removals: list[_Change] = []
         for where, staged in self._files.items():
-            if staged.current != staged.moved and where not in self._replaced:
+            if staged.current != staged.moved and where not in done:
                 old, new = (file.to_bytes() if file else None for file in (staged.moved, staged.current))
                 (steps if staged.current else removals).append(_Change(staged.shown_path, where, old, new))
         return [*steps, *removals]
 
-    def _take_back(self, begun: list[_Move | _Change]) -> str:
-        """Take the steps back that were begun, and return how that went."""
+    def take_back(self) -> str:
+        """Take the steps back that were begun, also when nothing waits for it any more, and return how that went."""
         failed = []
-        for step in reversed(begun):
-            try:
-                run_on_files(self._env, lambda files, step=step: step.undo(files, self._guard))  # type: ignore[misc]
-            except TerminalError:
-                failed.append(step.path)
+        with CancelScope().active():
+            for step in reversed(self._begun):
+                try:
+                    run_on_files(self._env, lambda files, step=step: step.undo(files, self._guard))  # type: ignore[misc]
+                except TerminalError:
+                    failed.append(step.path)
         if failed:
             return f"these files could not be put back as they were: {', '.join(failed)}"
-        return "no file was changed"
+        return NOTHING_CHANGED

@@ -321,7 +321,9 @@ def as_text(data: bytes) -> str | None:
         return None
 
 
-def placing(path: str, command: str, mode: str = "", size: int | None = None, terms: WriteTerms = ANY) -> str:
+def placing(
+    path: str, command: str, mode: str = "", size: int | None = None, terms: WriteTerms = ANY, part: str = ""
+) -> str:
     """Return what puts what a command prints in the place of a file, in one step, and prints `new` if none was there.
 
     It ends with one of the codes `REFUSED`, `CHANGED`, `IS_CRLF` and `EXISTS` if the terms do not hold.
@@ -332,34 +334,22 @@ def placing(path: str, command: str, mode: str = "", size: int | None = None, te
         mode: Its permission bits, in octal; empty keeps those that are there, or takes the usual ones.
         size: Its bytes, if they are known; with fewer, what is there stays as it is.
         terms: Conditions.
+        part: The last part of the name of the file beside it that is written first; empty is a new one.
     """
-    finding = _finding(path, terms, **_place(mode, size))
-    return f'{finding}prepare\n{command} >"$part"\nfinish\n'
+    return f'{_finding(path, terms, **_place(mode, size, part))}prepare\n{command} >"$part"\nfinish\n'
 
 
 def _place(mode: str, size: int | None = None, part: str = "") -> dict[str, object]:
-    return {
-        "looks": "",
-        "mode": mode and mode.zfill(3),
-        "size": "" if size is None else size,
-        "unique": part or os.urandom(6).hex(),
-    }
+    bits, count = mode and mode.zfill(3), "" if size is None else size
+    return {"looks": "", "mode": bits, "size": count, "unique": part or os.urandom(6).hex()}
 
 
 def saying(path: str, text: str, mode: str = "", terms: WriteTerms = ANY, part: str = "") -> str:
     """Return what puts a text in the place of a file; `NOT_HERE` where `printf` is a program, which shows its words.
 
     The arguments are those of `placing`.
-
-    Args:
-        path: The file.
-        text: Its contents.
-        mode: Its permission bits.
-        terms: Conditions.
-        part: The last part of the name of the file beside it that is written first.
     """
-    finding = _finding(path, terms, **_place(mode, part=part))
-    return f'{_HAS_PRINTF}{finding}prepare\nprintf %s {shlex.quote(text)} >"$part"\nfinish\n'
+    return _HAS_PRINTF + placing(path, f"printf %s {shlex.quote(text)}", mode, terms=terms, part=part)
 
 
 def saying_quickly(

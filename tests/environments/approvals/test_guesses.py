@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
 from environments.approvals import Allow, Ask, CommandRequest, Deny, destructive
@@ -17,6 +21,9 @@ zapp /sbin/reboot
 zapp a | zapp -n 3 dd if=/dev/zero of=/dev/sda
 sudo zapp -q rm -rf /
 zapp sudo -u me rm -rf /
+zapp fdisk /dev/sda
+zapp lvremove -f vg/lv
+zapp mkfs.btrfs -f /dev/sda1
 zapp sh -c "$x"
 zapp xargs rm -rf
 zapp --exec /bin/rm -- -rf /
@@ -48,6 +55,8 @@ zapp rm build
 zapp rm -rf build
 zapp reboot
 zapp kill 1234
+zapp shutdown server
+zapp logs ngrok -f
 zapp install a b
 zapp 'rm -rf build'
 zapp 'the reboot of a machine'
@@ -68,6 +77,15 @@ apt install rm mkfs.ext4
 @pytest.mark.parametrize("command", RUNNING.strip().splitlines())
 def test_a_deed_in_the_words_of_an_unknown_program_is_asked_about(command: str) -> None:
     assert destructive(command) is not None
+
+
+@pytest.mark.parametrize("form", ["zapp -x 3 {}", "zapp {quoted}", "ZAPP={quoted} zapp", "zapp --run={quoted}"])
+def test_nearly_all_deeds_are_seen_behind_an_unknown_program(form: str) -> None:
+    lines = Path(__file__).with_name("destructive.txt").read_text().splitlines()
+    commands = [line for line in lines if re.fullmatch(r"[a-z][\w./:@%+,= ~*-]+ [\w./:@%+,= ~*-]+", line)]
+    assert len(commands) > 350
+    passing = [one for one in commands if destructive(form.format(one, quoted=shlex.quote(one)), "/home/u/p") is None]
+    assert len(passing) < len(commands) / 40, passing
 
 
 @pytest.mark.parametrize("command", HARMLESS.strip().splitlines())

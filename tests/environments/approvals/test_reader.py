@@ -32,6 +32,7 @@ def lines(text: str) -> list[str]:
         ("${x:-rm -rf /}", ["rm -rf /"]),
         ("x=/; rm -rf $x", ["rm -rf /"]),
         ("D=$HOME; rm -rf $D", ["rm -rf ~"]),
+        ('x=a; rm "$x $x" "- ${x}" "$(echo b) $x"', ["echo b", "rm a a - a b a"]),
         ("rm -rf '~'", ["rm -rf ./~"]),
         ("for x in a b; do rm $x; done", ["rm a", "rm b"]),
         ("for x; do rm a; done", ["rm a"]),

@@ -19,7 +19,9 @@ from environments.conformance.check import wait_until
 from environments.local import LocalEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.transfer import Runner
+from hermes_tools.interruption import ToolInterruptedError
 from hermes_tools.patch.patch import patch
+from hermes_tools.patch.staged_files import StagedFiles
 
 PIECES = ("\\", "\n", "\n", " ", "x", "x", "xy", "&", "/", "'", '"', "$", "é", "\udc80", "\t", "*", "[a]", "a\\\n", "?")
 RARE = ("\r\n", "\0", "\r", "\ufeff", "\udcc3")
@@ -54,6 +56,20 @@ def test_the_result_and_the_file_are_the_same(shell_env: BaseEnvironment, env: B
             replaced += "replacements" in answer
         assert results[0] == results[1], (text, old, new)
     assert replaced > 100
+
+
+def test_a_replacement_is_taken_back_when_the_call_is_interrupted_afterwards(
+    shell_env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: StagedFiles) -> None:
+        assert path.read_text() == "two\n"
+        raise ToolInterruptedError("it was interrupted")
+
+    path = tmp_path / "file"
+    path.write_text("one\n")
+    monkeypatch.setattr(StagedFiles, "changes", interrupted)
+    assert patch(shell_env, "file", "one", "two") == {"error": "it was interrupted; no file was changed"}
+    assert path.read_text() == "one\n"
 
 
 def test_a_replacement_that_is_interrupted_is_taken_back(
