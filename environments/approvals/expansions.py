@@ -273,7 +273,8 @@ class Expander:
             child.type == "raw_string" and _ENDS_QUOTE.search(self._state.text(child)) for child in leaves
         ):
             self._state.unread = f"{UNSEEN}: shells differ in what a quote means within a quoted expansion"
-        plain_leaves = [child for child in leaves if not child.child_count and child.type != "raw_string"]
+        parts = [part for child in leaves for part in (child.children if child.type == "concatenation" else [child])]
+        plain_leaves = [part for part in parts if not part.child_count and part.type != "raw_string"]
         if any(_SUBSTITUTES.search(self._state.text(child)) for child in plain_leaves):
             self._state.unread = UNCLEAR
         pieces = self._span(node, start, node.end_byte - 1, quoted=quoted)

@@ -73,6 +73,9 @@ def test_the_commands_of_a_text_are_found(text: str, found: list[str]) -> None:
         "cat <<E\n  E\nE\n",
         'echo "${x:-\'}"; rm -rf /; echo "\'}"',
         "{ ls; } > a -rf",
+        ": ${x:-a <(rm a)b}",
+        "cat <<< 'a'\"b\"`rm a`",
+        "sh >x 0<<< 'rm a'",
     ],
 )
 def test_a_text_whose_tree_is_not_that_of_the_shell_is_not_taken_as_read(text: str) -> None:
