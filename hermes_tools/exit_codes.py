@@ -91,7 +91,7 @@ _EXPANSION = re.compile(r"""'[^']*'|"(?:[^"\\`$]|\\.)*"|\\.|("|[$`]|[<>]\()""", 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 
 _ELSEWHERE = frozenset({"alias", "coproc", "exit", "function", "logout", "return", "select", "set", "trap"})
-"""Words that begin a command after which another than the last may decide."""
+"""First words of commands behind which another command than the last may decide."""
 _RESERVED = frozenset({"!", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac"})
 _FRONTS: Mapping[str, str] = {
     "sudo": "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir",
@@ -111,9 +111,9 @@ _FRONTS: Mapping[str, str] = {
     "poetry": "",
     "pipenv": "",
 }
-"""Programs that run the command behind them and end with its exit code, with their options that take a value."""
+"""Programs that run the command behind them and end with its exit code, and their options with a value."""
 _RUNNERS = frozenset({"uv", "poetry", "pipenv"})
-"""Those of them that do so as `run`."""
+"""The programs of these that need the subcommand `run`."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 
 
@@ -124,9 +124,9 @@ class _Command:
     words: tuple[str | None, ...]
     """The program and its arguments. None is a word whose value is made at run time."""
     is_conditional: bool = False
-    """It runs only if the command before its `&&` has succeeded, so that this may have decided instead."""
+    """True if the command before a `&&` may have decided instead."""
     front: str = ""
-    """The program that ran it, such as `timeout`."""
+    """The first program in front, such as `timeout`."""
 
     @property
     def name(self) -> str:

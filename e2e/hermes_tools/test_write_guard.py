@@ -21,8 +21,8 @@ def test_a_target_without_bash_and_the_usual_tools_sees_the_same(
 ) -> None:
     env = docker_environment(image=MINIMAL_IMAGE, write_safe_root="/")
     env.execute("cd; mkdir -p .ssh work/sub; ln -s ../.ssh/config work/link; echo one >work/a; cd work")
-    env.execute("ln -s ../../.ssh/config sub/link")
-    for path in ("~/.bashrc", "link", "sub/link", "../.ssh/new/x", "/etc/sudoers.d/mine"):
+    env.execute("ln -s ../../.ssh/config sub/link; echo one >../.netrc; ln ../.netrc alias")
+    for path in ("~/.bashrc", "link", "sub/link", "alias", "../.ssh/new/x", "/etc/sudoers.d/mine"):
         answer = write_file(env, path, "x")
         assert refused(answer), answer
     assert patch(env, "a", "one", "two")["replacements"] == 1

@@ -9,8 +9,6 @@ MAX_CHARACTERS = 50_000
 MAX_VALUE = 20_000
 """Characters of a longer value or output are not followed: values made of values grow fast."""
 _MAX_COST = 3 * MAX_CHARACTERS
-_COST = 25
-"""The cost of a command in characters, beside its own: judging one takes as long as reading so many."""
 _MAX_SECONDS = 0.2
 """The time of the processor after which reading ends. Everyday commands take a thousandth of it."""
 
@@ -41,14 +39,4 @@ class Bounds:
         """
         self._left -= characters
         if self._left < 0:
-            raise TooMuchError
-
-    def spend_command(self, characters: int) -> None:
-        """Take a command off what is left, and look at the time.
-
-        Raises:
-            TooMuchError: Nothing is left.
-        """
-        self.spend(_COST + characters)
-        if self.is_late():
             raise TooMuchError

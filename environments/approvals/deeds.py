@@ -300,9 +300,7 @@ emerge ; -C --unmerge ; ; essential
 nix-env ; -e --uninstall ; ; ~.*\*.*
 nix-store ; --delete & --ignore-liveness
 = it uninstalls packages without naming them
-pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; ~.*\ufffc.*
-pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; unnamed
-uv: pip uninstall ; ; ; unnamed
+pip pip3 pipx brew conda mamba uv npm snap gem flatpak: ... uninstall|remove|rm ; ; ; ~.*\ufffc.*
 nix-collect-garbage ; -d --delete-old
 port: uninstall installed|inactive|all
 update-alternatives ; --remove-all

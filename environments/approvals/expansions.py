@@ -134,7 +134,7 @@ class Expander:
             return expand(node, quoted)
         text = text_of(node)
         if not quoted and node.type in ("raw_string", "ansi_c_string"):
-            return [Piece(text[1:-1] if text[0] == "'" else ansi_c(text[2:-1]).partition("\0")[0])]
+            return [Piece(text[1:-1] if text[:1] == "'" else ansi_c(text[2:-1]).partition("\0")[0])]
         if node.type != "brace_expression" and node.child_count:
             return self._span(node, node.start_byte, node.end_byte, quoted=quoted)
         return [Piece(text)] if quoted else unescaped(text)
@@ -267,14 +267,13 @@ class Expander:
         return operand if given else unknown
 
     def _operand(self, node: Node, start: int, *, quoted: bool) -> list[Piece]:
-        """Return the word of `${x:-word}`. Substitutions that tree-sitter takes for text are read on their own."""
+        """Return the word of `${x:-word}`. tree-sitter takes some substitutions in it for text."""
         leaves = [child for child in node.children if child.start_byte >= start]
         if quoted and any(child.type == "raw_string" and _ENDS_QUOTE.search(text_of(child)) for child in leaves):
             self._state.unread = f"{UNSEEN}: shells differ in what a quote means within a quoted expansion"
-        for child in leaves:
-            if not child.child_count and child.type != "raw_string" and _SUBSTITUTES.search(text_of(child)):
-                self._run(": " + text_of(child), ())
-                return [Piece(UNKNOWN, quoted, expanded=True)]
+        plain_leaves = [child for child in leaves if not child.child_count and child.type != "raw_string"]
+        if any(_SUBSTITUTES.search(text_of(child)) for child in plain_leaves):
+            self._state.unread = UNCLEAR
         pieces = self._span(node, start, node.end_byte - 1, quoted=quoted)
         return [replace(piece, expanded=True) if not piece.quoted else piece for piece in pieces]
 

@@ -143,10 +143,11 @@ def _in_words(command: Command, known: Collection[str], texts: Sequence[str]) ->
             is_known = _is_prose(before) or _is_prose(text) or any(text in one or one in text for one in texts)
             if takes_texts and not is_known:
                 yield from _in_text(command, text)
-        elif at and (running or not names_only or "=" in text):
-            yield from _at_word(command, at, before)
+        elif at and ("=" in text or (text[0] != "-" and (running or not names_only))):
+            guess = _at_word(command, at, before)
+            yield from (guess,) if guess else ()
         before = text
-        running |= text in _BEFORE_COMMAND and command.name not in _BUILDING
+        running = running or (text in _BEFORE_COMMAND and command.name not in _BUILDING)
 
 
 def _is_prose(text: str) -> bool:
@@ -154,16 +155,18 @@ def _is_prose(text: str) -> bool:
     return option in _PROSE or bool(_SPOKEN.search(option))
 
 
-def _at_word(command: Command, at: int, before: str) -> Iterator[Command]:
-    """Return the command that begins at a word, or at the value of an option there."""
+def _at_word(command: Command, at: int, before: str) -> Command | None:
+    """Return the command that begins at a word, or at the value of an option there; None if none does."""
     text = command.words[at].text.rpartition("=")[2]
     name = text.rpartition("/")[2]
+    if not _is_program(name) or UNKNOWN in text:
+        return None
     behind = command.words[at + 1 :]
-    is_sure = before == "--" or text.startswith("/")
-    if UNKNOWN not in text and (is_sure or _may_be_program(name, followed=bool(behind))) and _is_program(name):
-        behind = behind[1:] if behind and behind[0].text == "--" else behind
-        cut = (Word(UNKNOWN),) if len(behind) > _LONGEST else ()
-        yield _guess(command, (Word(text), *behind[:_LONGEST], *cut))
+    if not (before == "--" or text.startswith("/") or _may_be_program(name, followed=bool(behind))):
+        return None
+    behind = behind[1:] if behind and behind[0].text == "--" else behind
+    cut = (Word(UNKNOWN),) if len(behind) > _LONGEST else ()
+    return _guess(command, (Word(text), *behind[:_LONGEST], *cut))
 
 
 def _is_program(name: str) -> bool:

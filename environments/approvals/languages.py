@@ -83,7 +83,7 @@ REMOVING = re.compile(
 )
 _PLACE = re.compile(r"(?:/|~)[\w./*~-]*")
 _TOKEN = re.compile(
-    r"(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?\*/)?(?P<prefix>[fFrRbBuU]{0,2})"
+    r"(?P<comment>\#[^\n]*|//[^\n]*|(?>/\*.{0,2000}?\*/))?(?P<prefix>[fFrRbBuU]{0,2})"
     r"(?P<string>'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`\\]|\\.)*`|(?:\bqx|%x)[{(\[][^})\]]*[})\]])"
     r"|(?P<hidden>(?<![$\w&{])\#[^\n]*)|(?P<name>[A-Za-z_$@]\w*)|(?P<number>-?\d+)|(?P<space>[ \t\r]+)|(?P<sign>.|\n)",
     re.DOTALL,

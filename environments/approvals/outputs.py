@@ -37,6 +37,8 @@ def printed(command: Command) -> str | None:
         return None if reads_files else command.given
     if name == "pwd":
         return (command.directory or ".") + "\n"
+    if not name and command.redirects:  # `$(<file)`
+        return command.given
     return _PRINTS.get(command.line, _PRINTS.get(name))
 
 

@@ -45,7 +45,7 @@ def read_plain_text(text: str, start: str = "") -> Reading:
             findings += inner.reasons
             if level >= _MAX_DEPTH and (inner.commands or inner.texts):
                 return Reading(tuple(commands), tuple(dict.fromkeys(findings)), _UNREAD)
-            left += [(one, level + 1) for one in inner.commands]
+            left += [(one, level + 1) for one in (*inner.commands, *inner.guesses)]
             texts += [(one, level + 1) for one in inner.texts]
     return Reading(tuple(commands), tuple(dict.fromkeys(findings)))
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _MAX_TURNS = 64
 """A loop over more words is read once, with its variable UNKNOWN."""
+_COST = 25
+"""The cost of a command in characters, beside its own: judging one takes as long as reading so many."""
 _MAX_READINGS = 5
 _MAX_NESTING = 120
 """Statements that may stand in each other. Python's own limit may be higher than its stack."""
@@ -182,9 +184,6 @@ class _Reader:
             self._expander.arithmetic(node.children)
             return ()
         return self._sequence(node.children, given)
-
-    def _subshell(self, node: Node, given: Flow) -> Flow:
-        return self._in_subshell(node.children, given)
 
     def _branches(self, branches: Iterable[Callable[[], Flow]], *, may_be_none: bool = True) -> Flow:
         """Read branches, and go on with what any of them has set.
@@ -339,19 +338,15 @@ class _Reader:
 
     def _redirected_simple(self, node: Node, given: Flow) -> Flow:
         body = node.child_by_field_name("body")
-        if body is None:
-            return self._bare_redirects(node.children, given)
         line = self._redirects([child for child in node.children if child != body])
-        return self._behind(line, self._simple(body, line.given or given, line))
+        given = line.given or given
+        flow = self._simple(body, given, line) if body else self._run(line.words, (), (), line.redirects, given)
+        return self._behind(line, flow)
 
-    def _bare_redirects(self, nodes: Sequence[Node], given: Flow) -> Flow:
-        """Read redirections without a command, of which `$(<file)` gives the text of the file."""
-        line = self._redirects(nodes)
-        words = line.words
-        around = nodes[0].parent
-        if around and "command_substitution" in (around.type, around.parent and around.parent.type):
-            words = [Word("cat"), *(redirect.target for redirect in line.redirects if not line.given)]
-        return self._behind(line, self._run(words, (), (), line.redirects, line.given or given))
+    def _bare_redirect(self, node: Node, given: Flow) -> Flow:
+        """`$(<file)`."""
+        line = self._redirects([node])
+        return self._run(line.words, (), (), line.redirects, line.given)
 
     def _behind(self, line: _Line, flow: Flow) -> Flow:
         """Read what stands behind a here-document: `cat <<EOF | sh`, `cat <<EOF && ls`."""
@@ -431,9 +426,6 @@ class _Reader:
             return read(node, given)
 
         return self._branches([partial(with_values, values) for values in alternatives], may_be_none=False)
-
-    def _simple_statement(self, node: Node, given: Flow) -> Flow:
-        return self._for_each_value(node, given, self._simple)
 
     def _simple(self, node: Node, given: Flow, line: _Line | None = None) -> Flow:
         """Run a simple command, to which redirections and words behind it belong."""
@@ -528,7 +520,9 @@ class _Reader:
 
     def note(self, command: Command, given: Flow) -> Flow:
         """Note a command with all that it runs in its turn, and return the commands that print."""
-        self._bounds.spend_command(sum(len(word.text) for word in command.words) + len(command.fed_by))
+        self._bounds.spend(_COST + sum(len(word.text) for word in command.words) + len(command.fed_by))
+        if self._bounds.is_late():
+            raise TooMuchError
         command.prints = printed(command)
         command.lists = listed(command)
         self.commands.append(command)
@@ -569,9 +563,9 @@ _SIMPLE = frozenset(
     {"command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments"}
 )
 _HANDLERS: dict[str, Callable[[_Reader, Node, Flow], Flow]] = {
-    **dict.fromkeys(_SIMPLE, _Reader._simple_statement),
+    **dict.fromkeys(_SIMPLE, lambda reader, node, given: reader._for_each_value(node, given, reader._simple)),
     "compound_statement": _Reader._compound,
-    "subshell": _Reader._subshell,
+    "subshell": lambda reader, node, given: reader._in_subshell(node.children, given),
     "list": _Reader._list,
     "pipeline": _Reader._pipeline,
     "if_statement": _Reader._if,
@@ -581,7 +575,7 @@ _HANDLERS: dict[str, Callable[[_Reader, Node, Flow], Flow]] = {
     "c_style_for_statement": _Reader._c_style_for,
     "function_definition": _Reader._function,
     "redirected_statement": _Reader._redirected,
-    "file_redirect": lambda reader, node, given: reader._bare_redirects([node], given),
+    "file_redirect": _Reader._bare_redirect,
     "comment": _Reader._ignore,
     "heredoc_start": _Reader._ignore,
 }

@@ -20,11 +20,11 @@ from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import wait_for
 
 KEPT_SECONDS = 1800.0
-"""The time from the end of a process until it is forgotten."""
+"""Seconds from the end of a process until it is forgotten."""
 MOST_ENDED = 64
 """Ended processes that are kept for each environment."""
 WRITE_SECONDS = 5.0
-"""The time that a write waits for a process to read."""
+"""Seconds that a write waits for a process to read."""
 _CLOSE_TIMEOUT = 5.0
 _LONGEST_TEXT = 500
 _LONGEST_COMMAND = 200

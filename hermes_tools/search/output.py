@@ -75,7 +75,7 @@ class SearchOutput:
     ) -> None:
         self.records: list[SearchRecord] = []
         self.skipped: set[str] = set()
-        """Paths that are not UTF-8, with replacement characters: they cannot be asked for again."""
+        """Paths that are not UTF-8, with replacement characters: no tool can open them by name."""
         self.is_complete = True
         """False if more was found than is kept."""
         self._env, self._where, self._shown = env, where, shown

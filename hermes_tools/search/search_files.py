@@ -19,7 +19,7 @@ from hermes_tools.search.output import Form, SearchError, SearchOutput, SearchRe
 
 SearchTarget = Literal["content", "files"]
 _MOST_LINES = 50_000
-"""Matching lines that one call returns; a larger limit has this meaning."""
+"""Most matching lines of one call; larger limits have this meaning."""
 _MOST_CONTEXT = 1000
 _MOST_SKIPPED = 100
 """Skipped files that are listed."""

@@ -15,7 +15,7 @@ from hermes_tools.interruption import Deadline
 from hermes_tools.web.network import AddressRules, CheckedNetwork
 
 ACCEPTED = "gzip, deflate"
-"""The encodings that are asked for. Others (br, zstd) can only be unpacked as a whole, whatever their size."""
+"""The requested encodings. Others (br, zstd) can only be unpacked as a whole, of any size."""
 _STEP = 65536
 _ANY_HEADER = 32 + zlib.MAX_WBITS
 

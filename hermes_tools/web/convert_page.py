@@ -30,12 +30,12 @@ class Order(TypedDict):
     body: int
     """Descriptor of the file."""
     url: str
-    """For links that are relative."""
+    """For relative links."""
     charsets: list[str]
-    """Those that an HTML page may be in, the likeliest first."""
+    """Possible charsets of an HTML page, the likeliest first."""
     as_markdown: bool
     most_characters: int
-    """The number that is wanted; one more shows that there are more."""
+    """The number of wanted characters; a longer answer shows that there are more."""
     seconds: float
 
 

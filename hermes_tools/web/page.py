@@ -24,7 +24,7 @@ _HTML = ("text/html", "application/xhtml+xml")
 _PDF = ("application/pdf", "application/x-pdf")
 _TEXT = ("application/json", "application/xml", "application/javascript", "application/yaml", "application/x-sh")
 _UNKNOWN = ("", "application/octet-stream", "binary/octet-stream", "application/x-download")
-"""Types of a server that does not know the type."""
+"""Types sent by servers for an unknown type."""
 _HEAD = 4096
 
 _BYTES_PER_CHARACTER = 4
@@ -37,7 +37,7 @@ _MARKS = (
 )
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Codecs of Python that are no charset of a page. Some take a time that grows with the square of the length."""
+"""Codecs of Python that are no charset of a page. Some take quadratic time."""
 
 
 class PageError(Exception):
@@ -53,7 +53,7 @@ class _Fetched:
     media_type: str
     """Such as `text/html`, or empty if the server does not send it."""
     charset: str
-    """As the server sends it, or empty."""
+    """The charset of the server's header, or empty."""
 
 
 def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from hermes_tools.interruption import Deadline, DeadlineError, ToolInterruptedEr
 from hermes_tools.web.settings import ProviderName, WebSettings, load_web_settings, variable
 
 _MOST_RESULTS = 20
-"""The most that all providers return at once."""
+"""The most results that all providers return at once."""
 _LONGEST_QUERY = 2000
 _MOST_BYTES = 5_000_000
 _LONGEST_TITLE, _LONGEST_DESCRIPTION, _LONGEST_URL = 500, 2000, 8000
@@ -89,9 +89,9 @@ class _Api:
     url: Callable[[WebSettings], str | None]
     path: str
     key: str = ""
-    """The variable that holds its key, if it needs one."""
+    """The variable of the key, if a key is needed."""
     headers: Callable[[str], Mapping[str, str]] = lambda key: {}
-    """The headers that hold the key."""
+    """The headers with the key."""
     params: Callable[[str, int], Mapping[str, str]] | None = None
     """The parameters of a GET, of a query and the number of results."""
     body: Callable[[str, int], object] | None = None
@@ -159,7 +159,7 @@ _APIS: Mapping[ProviderName, _Api] = {
         },
     ),
 }
-"""In the order in which one is taken if none is chosen."""
+"""In the order of preference if none is chosen."""
 
 
 def _search(query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:

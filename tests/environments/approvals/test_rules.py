@@ -312,7 +312,14 @@ def test_without_a_parser_the_ready_policy_is_refused_with_the_extra(make: Make,
 def test_without_a_parser_plain_words_are_held_against_the_rules(make: Make, configure: Configure) -> None:
     text = "deny: [curl, git push], ask: [npm publish], allow: ['ls *']"
     denied = ["curl x", "/usr/bin/curl", "ls; curl x", "ls\ncurl x", "sudo curl x", "sh -c 'curl x'", "'cu'rl x"]
-    denied += ["ls | xargs curl", "true && false || git push -f", "sh -c 'ls; sudo curl x'", 'timeout 5 "curl" x']
+    denied += [
+        "zapp -n 3 curl x",
+        "zapp 'x; curl y'",
+        "ls | xargs curl",
+        "true && false || git push -f",
+        "sh -c 'ls; sudo curl x'",
+        'timeout 5 "curl" x',
+    ]
     assert failing(configure, text, denied, Deny) == []
     allowed = [
         "ls",

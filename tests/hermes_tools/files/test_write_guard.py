@@ -222,7 +222,8 @@ def test_every_posix_shell_sees_the_same(make: Make, home: Path, shell: str) -> 
     env.__dict__["files"] = ShellFiles(runner, "local")
     (home.parent / "work" / "to bashrc").symlink_to("../home/.bashrc")
     (home / ".bashrc").write_text("before\n")
-    for path in ("~/.bashrc", "to bashrc", "~/.ssh/new/x", "../real home/.ssh/x"):
+    (home.parent / "work" / "alias").hardlink_to(home / ".bashrc")
+    for path in ("~/.bashrc", "to bashrc", "~/.ssh/new/x", "../real home/.ssh/x", "alias"):
         answer = write_file(env, path, "after\n")
         assert refused(answer), answer
     assert write_file(env, f"new/a {shell}", "\x01\x7fé\n")["created"]
