@@ -12,7 +12,7 @@ from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
 from environments.approvals.outputs import Flow, printed_by
 from environments.approvals.paths import holds_secret
 from environments.approvals.state import KNOWN, UNKNOWN_VALUE, Assignment, State
-from environments.approvals.syntax import text_of, touching
+from environments.approvals.syntax import touching
 from environments.approvals.words import (
     Piece,
     ansi_c,
@@ -79,7 +79,7 @@ class Expander:
 
     def words_of(self, group: Sequence[Node]) -> list[Word]:
         """Return the words that nodes become between which there is no blank."""
-        source = group[0].text or b""
+        source = self._state.raw(group[0])
         self._bounds.spend(len(source))
         if group[-1].type == "number" and self._state.source.startswith(b"<", group[-1].end_byte):  # `0<<<text`
             self._state.unread = UNCLEAR
@@ -93,25 +93,25 @@ class Expander:
     def assignment(self, node: Node) -> Assignment:
         """Expand `name=value`."""
         left, right = node.child_by_field_name("name"), node.child_by_field_name("value")
-        name, element = text_of(left), False
+        name, element = self._state.text(left), False
         if left and left.type == "subscript":
             inside = left.child_by_field_name("index")
             index = self._arithmetic_text([inside]) if inside else UNKNOWN
-            name, element = text_of(left.child_by_field_name("name")), index != "0"
+            name, element = self._state.text(left.child_by_field_name("name")), index != "0"
         adds = any(child.type == "+=" for child in node.children)
         if right is None or right.type != "array":
             return Assignment(name, (self.word([right] if right else []),), element, adds)
         groups = list(touching(self._state.source, right.children[1:-1]))
         value = tuple(word for group in groups for word in self.words_of(group))
-        named = any(group[0].text and group[0].text.startswith(b"[") for group in groups)
+        named = any(self._state.raw(group[0]).startswith(b"[") for group in groups)
         return Assignment(name, value, named, adds, array=True)
 
     def document(self, node: Node) -> str:
         """Return the text of a here-document whose end is not quoted. tree-sitter leaves backticks in it to us."""
-        scripts = [found[1].decode(errors="replace") for found in _BACKTICKS.finditer(node.text or b"")]
+        scripts = [found[1].decode(errors="replace") for found in _BACKTICKS.finditer(self._state.raw(node))]
         for script in scripts:
             self._run(re.sub(r"\\([`\\$])", r"\1", script), ())
-        if not node.child_count and _SUBSTITUTES.search(text_of(node)):  # tree-sitter has taken them for text
+        if not node.child_count and _SUBSTITUTES.search(self._state.text(node)):  # tree-sitter has taken them for text
             self._state.unread = UNCLEAR
         at, texts = node.start_byte, []
         for child in node.children:
@@ -132,7 +132,7 @@ class Expander:
         self._bounds.spend(1)
         if expand := self._expanding.get(node.type):
             return expand(node, quoted)
-        text = text_of(node)
+        text = self._state.text(node)
         if not quoted and node.type in ("raw_string", "ansi_c_string"):
             return [Piece(text[1:-1] if text[:1] == "'" else ansi_c(text[2:-1]).partition("\0")[0])]
         if node.type != "brace_expression" and node.child_count:
@@ -158,7 +158,7 @@ class Expander:
                 self._check_dollar(child)
             if not child.is_named or child.type == "string_content":
                 continue
-            text = child.text or b""
+            text = self._state.raw(child)
             blanks = len(text) - len(text.lstrip())  # which tree-sitter puts into the next node
             pieces.append(Piece(in_quotes(self._between(at, child.start_byte + blanks))))
             pieces += self._pieces(child, quoted=True)
@@ -180,7 +180,7 @@ class Expander:
     # Substitutions.
 
     def _substitution(self, node: Node, quoted: bool) -> list[Piece]:
-        text = text_of(node).strip()
+        text = self._state.text(node).strip()
         if text.startswith("`") and ("``" in text or "\\" in text):  # of which tree-sitter makes something else
             self._state.unread = UNCLEAR
         flow = self._run(node.children, ())
@@ -189,7 +189,7 @@ class Expander:
         return [self._loose(Piece(output, quoted, expanded=True, fed_by=flow))]
 
     def _process(self, node: Node, quoted: bool) -> list[Piece]:
-        reads = text_of(node).startswith(">")
+        reads = self._state.text(node).startswith(">")
         flow = self._run(node.children, (Command((Word(UNKNOWN),)),) if reads else ())
         return [Piece("/dev/fd/63", fed_by=(not reads and flow) or (Command(prints=""),))]
 
@@ -207,8 +207,8 @@ class Expander:
                 continue
             if one.type in ("variable_assignment", "binary_expression"):
                 left = one.child_by_field_name("name") or one.child_by_field_name("left")
-                if left and _NAME.fullmatch(text_of(left)) and "=" in text_of(one).replace("==", ""):
-                    self._state.set(text_of(left), (Word("1"),))
+                if left and _NAME.fullmatch(self._state.text(left)) and "=" in self._state.text(one).replace("==", ""):
+                    self._state.set(self._state.text(left), (Word("1"),))
             left_nodes += one.children
 
     def _arithmetic_text(self, nodes: Sequence[Node]) -> str:
@@ -224,14 +224,14 @@ class Expander:
     # Parameters.
 
     def _simple_expansion(self, node: Node, quoted: bool) -> list[Piece]:
-        text = text_of(node)
+        text = self._state.text(node)
         name = (text.lstrip() if quoted else text)[1:]  # in quotes, the blanks before it stand in the node
         if not quoted and name[:1].isspace():  # a lone `$`, with the word behind it as its name
             self._state.unread = UNCLEAR
         return [Piece(text)] if name[:1].isspace() else self._value(name, "", quoted=quoted)
 
     def _expansion(self, node: Node, quoted: bool) -> list[Piece]:
-        found = _EXPANSION.fullmatch(node.text or b"")
+        found = _EXPANSION.fullmatch(self._state.raw(node))
         unknown = [Piece(UNKNOWN, quoted, expanded=True)]
         if not found:
             self._span(node, node.start_byte + 2, node.end_byte - 1, quoted=True)
@@ -269,10 +269,12 @@ class Expander:
     def _operand(self, node: Node, start: int, *, quoted: bool) -> list[Piece]:
         """Return the word of `${x:-word}`. tree-sitter takes some substitutions in it for text."""
         leaves = [child for child in node.children if child.start_byte >= start]
-        if quoted and any(child.type == "raw_string" and _ENDS_QUOTE.search(text_of(child)) for child in leaves):
+        if quoted and any(
+            child.type == "raw_string" and _ENDS_QUOTE.search(self._state.text(child)) for child in leaves
+        ):
             self._state.unread = f"{UNSEEN}: shells differ in what a quote means within a quoted expansion"
         plain_leaves = [child for child in leaves if not child.child_count and child.type != "raw_string"]
-        if any(_SUBSTITUTES.search(text_of(child)) for child in plain_leaves):
+        if any(_SUBSTITUTES.search(self._state.text(child)) for child in plain_leaves):
             self._state.unread = UNCLEAR
         pieces = self._span(node, start, node.end_byte - 1, quoted=quoted)
         return [replace(piece, expanded=True) if not piece.quoted else piece for piece in pieces]

@@ -28,7 +28,6 @@ from environments.approvals.syntax import (
     parse,
     starts_itself,
     test_words,
-    text_of,
     touching,
 )
 
@@ -127,10 +126,10 @@ class _Reader:
     def text(self, text: str, given: Flow) -> Flow:
         """Read shell text in the present state, and return the commands in it that print."""
         self._bounds.spend(len(text))
-        root, is_clear = parse(text, self._bounds)
+        root, source, is_clear = parse(text, self._bounds)
         if not is_clear:
             self.state.unread = UNCLEAR
-        with self.state.within(b" " * root.start_byte + (root.text or b"")):
+        with self.state.within(source):
             return self._sequence(root.children, given)
 
     def _in_subshell(self, script: str | Sequence[Node], given: Flow) -> Flow:
@@ -256,7 +255,7 @@ class _Reader:
 
     def _for(self, node: Node, given: Flow) -> Flow:
         """Read a loop over words, with a variable that stands for each of them."""
-        name, body = text_of(node.child_by_field_name("variable")), node.child_by_field_name("body")
+        name, body = self.state.text(node.child_by_field_name("variable")), node.child_by_field_name("body")
         if any(child.type == "in" for child in node.children):
             words = self._expander.words(node.children_by_field_name("value"))
         else:
@@ -294,7 +293,7 @@ class _Reader:
             self.state.functions[text] = function = Function(text, body, self.state.source)
             self._uncalled.append(function)
             self._bounds.spend(body.end_byte - body.start_byte)
-            if starts_itself(text, body):
+            if starts_itself(name, body):
                 self.state.findings.append("it is a fork bomb: a function that starts itself over and over")
         if redirects := self._redirects(node.children_by_field_name("redirect")).redirects:
             self.commands.append(self._command((), (), redirects))
@@ -369,13 +368,15 @@ class _Reader:
                 line.documents.append("".join(self._expander.word(group).text for group in groups) + "\n")
             elif node.type == "heredoc_redirect":
                 self._document(node, line)
+            elif node.type not in ("ERROR", "comment"):  # a part of the word, as in `<<< "x"$(y)`
+                self.state.unread = UNCLEAR
         if line.documents:
             line.given = (Command(prints="".join(line.documents)),)
         return line
 
     def _redirect(self, node: Node, line: _Line, *, here_string: bool) -> None:
         """Expand `> file` or `3< file`; tree-sitter has `<<<` so as well behind another redirection."""
-        number = text_of(node.child_by_field_name("descriptor"))
+        number = self.state.text(node.child_by_field_name("descriptor"))
         first, *others = list(touching(self.state.source, node.children_by_field_name("destination"))) or [[]]
         target = self.state.located(self._expander.word(first)) if first else Word("-")
         for group in others:
@@ -383,7 +384,7 @@ class _Reader:
         if here_string:
             line.documents.append(target.text + "\n")
             return
-        operator = next((text_of(child) for child in node.children if not child.is_named), "")
+        operator = next((self.state.text(child) for child in node.children if not child.is_named), "")
         if operator == "<":
             line.given = target.fed_by or line.given
         elif operator == "<&" and target.text != "-":
@@ -392,12 +393,12 @@ class _Reader:
 
     def _document(self, node: Node, line: _Line) -> None:
         """Note the text of a here-document, and the rest of the line where it is opened."""
-        start = next((text_of(child) for child in node.children if child.type == "heredoc_start"), "")
+        start = next((self.state.text(child) for child in node.children if child.type == "heredoc_start"), "")
         body = next((child for child in node.children if child.type == "heredoc_body"), None)
         text = ""
         if body is not None:
             raw = any(sign in start for sign in "'\"\\")
-            text = text_of(body) if raw else self._expander.document(body)
+            text = self.state.text(body) if raw else self._expander.document(body)
             if node.children[0].type == "<<-":
                 text = re.sub(r"^\t+", "", text, flags=re.MULTILINE)
         if not ends_clearly(self.state.source, node, re.sub(r"['\"\\]", "", start)):
@@ -417,7 +418,7 @@ class _Reader:
 
     def _for_each_value(self, node: Node, given: Flow, read: Callable[[Node, Flow], Flow]) -> Flow:
         """Read a simple command, once for each value of a variable in it that has several."""
-        alternatives = list(self.state.alternatives(text_of(node)))
+        alternatives = list(self.state.alternatives(self.state.text(node)))
         if not alternatives:
             return read(node, given)
 
@@ -436,7 +437,7 @@ class _Reader:
         elif node.start_point.row != node.end_point.row:
             if any(begins_line(source, before, child) for before, child in pairwise(children)):
                 self.state.unread = UNCLEAR
-        elif self.state.value("@") is None and _ARGUMENTS.fullmatch(text_of(node)):
+        elif self.state.value("@") is None and _ARGUMENTS.fullmatch(self.state.text(node)):
             return ()
         return self._one_line(children, given, line)
 

@@ -122,6 +122,14 @@ class State:
         finally:
             self.source = outer
 
+    def raw(self, node: Node) -> bytes:
+        """Return the text of a node of the text that is read now."""
+        return self.source[node.start_byte : node.end_byte]
+
+    def text(self, node: Node | None) -> str:
+        """Return the text of a node; nothing for none."""
+        return self.raw(node).decode(errors="replace") if node else ""
+
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Leave variables and the directory as they were before the block."""

@@ -18,7 +18,10 @@ _LIBRARIES = ("tree_sitter", "tree_sitter_bash")
 _MAX_PIPES = 4000
 _SHORT = 2000
 """A text of so many bytes is parsed soon whatever it holds."""
-_LONE_SLASH = re.compile(r"(\s)/(?=\s+\]\])")
+_NOT_ASCII = re.compile(rb"[^\x00-\x7f]")
+"""Bytes that are part of words for the shell. tree-sitter-bash takes some such characters for blanks, and at others the
+process ends: `{\\U0010ffff` is looked up behind the end of a table."""
+_LONE_SLASH = re.compile(rb"(\s)/(?=\s+\]\])")
 """`[[ -d / ]]`, in which tree-sitter takes the slash for the sign of a division."""
 _TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression", "postfix_expression"})
 
@@ -56,22 +59,24 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def parse(text: str, bounds: Bounds) -> tuple[Node, bool]:
-    """Return the tree of a text, and whether all of it was understood. NULs are passed over, as bash does.
+def parse(text: str, bounds: Bounds) -> tuple[Node, bytes, bool]:
+    """Return the tree of a text, the text whose places the nodes name, and whether all of it was understood.
 
     Raises:
         TooMuchError: Parsing takes too long, as errors can make the time grow with the square of the length.
     """
-    root = _parsed(text, bounds)
-    if root.has_error and _LONE_SLASH.search(text):
-        root = _parsed(_LONE_SLASH.sub(r'\1"/"', text), bounds)
-    return root, not (root.has_error and _has_error(root))
-
-
-def _parsed(text: str, bounds: Bounds) -> Node:
     source = text.replace("\0", "").encode(errors="replace")
-    if text.count("|") > _MAX_PIPES or bounds.is_late():
+    root = _parsed(source, bounds)
+    if root.has_error and _LONE_SLASH.search(source):
+        source = _LONE_SLASH.sub(rb'\1"/"', source)
+        root = _parsed(source, bounds)
+    return root, source, not (root.has_error and _has_error(root))
+
+
+def _parsed(source: bytes, bounds: Bounds) -> Node:
+    if source.count(b"|") > _MAX_PIPES or bounds.is_late():
         raise TooMuchError
+    source = _NOT_ASCII.sub(b".", source)
     parser = _parser()
     if len(source) > _SHORT:
         try:
@@ -79,12 +84,11 @@ def _parsed(text: str, bounds: Bounds) -> Node:
         except ValueError:  # interrupted
             parser.reset()
             raise TooMuchError from None
-    return parser.parse(source).root_node  # only a tree of bytes gives the text of its nodes at once
+    return parser.parse(source).root_node
 
 
-def text_of(node: Node | None) -> str:
-    """Return the text of a node; nothing for none."""
-    return (node.text or b"").decode(errors="replace") if node else ""
+def _text(node: Node | None) -> bytes:
+    return (node.text or b"") if node else b""
 
 
 def touching(source: bytes, nodes: Sequence[Node]) -> Iterator[list[Node]]:
@@ -122,9 +126,9 @@ def begins_line(source: bytes, before: Node, node: Node) -> bool:
 
 def is_here_string(node: Node, before: Node | None) -> bool:
     """Whether tree-sitter has made an error and a redirection of `<<<`, as it does behind another redirection."""
-    if any(child.is_error and text_of(child) == "<<" for child in node.children):
+    if any(child.is_error and _text(child) == b"<<" for child in node.children):
         return True
-    return before is not None and before.is_error and text_of(before) == "<<" and before.end_byte == node.start_byte
+    return before is not None and before.is_error and _text(before) == b"<<" and before.end_byte == node.start_byte
 
 
 def ends_clearly(source: bytes, node: Node, name: str) -> bool:
@@ -138,12 +142,12 @@ def ends_clearly(source: bytes, node: Node, name: str) -> bool:
     return lines[-1] == name and name not in lines[1:-1] and source[end : end + 1] in (b"", b"\n")
 
 
-def starts_itself(name: str, body: Node) -> bool:
+def starts_itself(name: Node, body: Node) -> bool:
     """Whether a function calls itself in a pipeline or in the background."""
     nodes = [(body, False)]
     while nodes:
         node, apart = nodes.pop()
-        if node.type == "command_name" and apart and text_of(node) == name:
+        if node.type == "command_name" and apart and _text(node) == _text(name):
             return True
         for child, behind in zip_longest(node.children, node.children[1:]):
             background = behind is not None and behind.type == "&"
@@ -166,4 +170,4 @@ def _is_benign(node: Node) -> bool:
     """Whether an error of tree-sitter is a form that is read as it should be."""
     behind = node.next_sibling
     adjoins = behind is not None and behind.start_byte == node.end_byte
-    return text_of(node) == "<<" and adjoins and text_of(behind).startswith("<")
+    return _text(node) == b"<<" and adjoins and _text(behind).startswith(b"<")

@@ -79,6 +79,13 @@ def test_a_text_whose_tree_is_not_that_of_the_shell_is_not_taken_as_read(text: s
     assert "cannot be seen through" in read(text).unread
 
 
+def test_characters_outside_of_ascii_are_part_of_words() -> None:
+    # Parsed as they are, the first ends the process now and then, and the second divides a word.
+    assert all("cannot be seen through" in read("{\U0010ffff").unread for _ in range(300))
+    assert lines("rm \u2028/a été; rm -rf <<é\nx\né") == ["rm \u2028/a été", "rm -rf"]
+    assert "fork bomb" in read("é(){ é|é& };é").findings[0]
+
+
 @pytest.mark.parametrize("unit", [")", "(a)", "a=(", "a|", "$a", "[", "a;", "<<E\n$x\nE\n", ">a "])
 def test_reading_ends_soon_whatever_a_text_holds(unit: str) -> None:
     # Minutes where the time is not bounded, which the time limit of tests finds.
