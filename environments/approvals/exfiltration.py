@@ -112,8 +112,8 @@ def leak(command: Command, taken: Collection[str] = ()) -> str | None:
         found = next((one for word in command.args if (one := secret(word, command))), None)
         return _SENDS_SECRET.format(found) if found else None
     inputs = tuple(one for one in command.redirects if "<" in one.operator)
-    for one in command.carries if inputs else ():  # as `sudo nc host 1 < file`
-        if reason := leak(replace(one, redirects=inputs), taken):
+    for carried in command.carries if inputs else ():  # as `sudo nc host 1 < file`
+        if reason := leak(replace(carried, redirects=inputs), taken):
             return reason
     if command.name in _SENDERS:
         if found := next(_sent(command, taken), None):
