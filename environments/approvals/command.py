@@ -66,6 +66,8 @@ class Command:
     """What it prints, where that is known."""
     lists: tuple[str, ...] = ()
     """Names that stand for the files it lists, if it does."""
+    carries: tuple[Command, ...] = ()
+    """The commands that it runs, as sudo does."""
     carried: bool = False
     """Whether another command runs it, as sudo does."""
     guessed: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 from environments.approvals.command import UNKNOWN, Command, Word
@@ -110,6 +111,10 @@ def leak(command: Command, taken: Collection[str] = ()) -> str | None:
     if command.name == "find" and not words("curl wget nc ncat scp rsync").isdisjoint(command.texts):
         found = next((one for word in command.args if (one := secret(word, command))), None)
         return _SENDS_SECRET.format(found) if found else None
+    inputs = tuple(one for one in command.redirects if "<" in one.operator)
+    for carried in command.carries if inputs else ():  # as `sudo nc host 1 < file`
+        if reason := leak(replace(carried, redirects=inputs), taken):
+            return reason
     if command.name in _SENDERS:
         if found := next(_sent(command, taken), None):
             return _SENDS_SECRET.format(found.replace(UNKNOWN, "..."))
@@ -160,7 +165,12 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
 
 def _read_by(commands: tuple[Command, ...]) -> Iterator[str]:
     """Return the secrets that commands print."""
-    for command in chain(commands):
+    left = {id(command): command for command in chain(commands)}
+    seen: set[int] = set()
+    while left:
+        at, command = left.popitem()
+        seen.add(at)
+        left |= {id(one): one for one in command.carries if id(one) not in seen}
         if command.name in _LISTING and not [text for text in command.texts if not text.startswith("-")]:
             yield f"the output of {command.name}"
         named = [command, *(fed for word in command.args for fed in word.fed_by)]

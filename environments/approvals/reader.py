@@ -529,6 +529,7 @@ class _Reader:
         self.commands.append(command)
         self.state.follow(command)
         found = runs(command)
+        command.carries = found.commands
         self.state.findings += found.reasons
         for guess in found.guesses:
             with self._apart():
@@ -556,7 +557,7 @@ class _Reader:
                     self.state.set("@", found.arguments[1:])
                 elif not same:
                     self.state.forget("@")
-                self.text(script, () if script == command.given else given)
+                command.carries += self.text(script, () if script == command.given else given)
 
 
 _SIMPLE = frozenset(
