@@ -188,6 +188,7 @@ def takes(command: Command) -> Iterator[str]:
     """Return the files that a command puts secrets into: copies, archives, and what its output is written to."""
     if not (command.redirects or command.name in _PACKING) or command.name in _COPYING:
         return
-    if next(_read_by((command,)), None):
+    # What a carried command takes without a redirection is noted for itself.
+    if next(_read_by((command if command.redirects else replace(command, carries=()),)), None):
         yield from (one.target.text for one in command.redirects if one.writes)
         yield from (word.text for word in command.args if command.name in _PACKING and not secret(word, command))
