@@ -454,12 +454,15 @@ def _found(word: Word, command: Command) -> str | None:
 def _unnamed(word: Word, command: Command) -> str | None:
     """Return the text of an operand that is the output of a command which chooses none, so that it names anything."""
     for fed in chain(word.fed_by):
-        if fed.name in _CHOOSING or not _FILTERS.isdisjoint(text.partition("=")[0] for text in fed.texts):
+        options = {text.partition("=")[0] for text in fed.texts}
+        if fed.name in _CHOOSING or not _MAKING.isdisjoint(fed.texts[:1]) or not _FILTERS.isdisjoint(options):
             return None
     return word.text if word.fed_by or word.text.startswith("/dev/fd/") else None
 
 
 _FILTERS = frozenset(["-f", "--filter", "-l", "--selector"])
+_MAKING = frozenset(["run", "create"])
+"""Subcommands that print the name of what they have made."""
 _MODE = re.compile(r"-[rwxXst]+")
 _SETS_USER = re.compile(r"0*[4-7][0-7]{3}|(?:[ugoa]*[-+=][rwxXst]*,)*[uoa]*[+=][rwx]*s[rwxst]*(?:,.*)?")
 _TO_ALL = re.compile(

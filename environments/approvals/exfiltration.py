@@ -91,6 +91,8 @@ _PACKING = words(
 _SIGNED_IN = _COPYING | {"ssh", "gh", "glab", "az"}
 """Senders that are given a password or a key every day: to the machine or the service that it is for."""
 _SIGNS_IN = re.compile(r"(?:--header=)?[\w-]*(?:auth|token|key|secret)[\w-]*:", re.IGNORECASE)
+_OWN_TOKENS = ("$", "the output of gh", "the output of glab", "the output of gcloud", "the output of az")
+"""Begin the secrets that a header signs in with every day: variables, and what a service's own program prints."""
 _PUTS = re.compile(r"\bm?put\s+(?:-\S+\s+)*(\S+)")
 _MARK = re.compile(r"(?:[\w.-]{1,60}=?)?[@<]|file:|FILE:|OPEN:|GOPEN:")
 _MARKING = words("curl http https xh xhs")
@@ -158,8 +160,8 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
             yield found
     for before, word in pairwise((Word(""), *command.args, *(one.target for one in command.redirects))):
         signs_in = command.name in _SIGNED_IN or before.text in ("-u", "--user") or _SIGNS_IN.match(word.text)
-        yield from (one for one in _read_by(word.fed_by) if not (signs_in and one.startswith("$")))
-    yield from (one for one in _read_by(command.fed_by) if not (command.name in _SIGNED_IN and one.startswith("$")))
+        yield from (one for one in _read_by(word.fed_by) if not (signs_in and one.startswith(_OWN_TOKENS)))
+    yield from (one for one in _read_by(command.fed_by) if not (command.name in _SIGNED_IN and one[0] == "$"))
     yield from (one for item in command.redirects if "<" in item.operator and (one := secret(item.target, command)))
 
 
