@@ -190,8 +190,7 @@ class Run:
     async def _wait(self) -> Status | None:
         """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
         python = self._python
-        ending = spawn(python.ended())
-        ending.add_done_callback(lambda done: done.cancelled() or done.exception())  # after a time-out none awaits it
+        ending = spawn(python.ended(), may_fail=True)
         ended_by_us = await over((ending, python.told_end), self._before)
         if ended_by_us is None and python.exit_code and is_cleaned_up(self._script.env):
             return "interrupted"

@@ -292,8 +292,7 @@ class KeptPython:
         place = f"{process.directory}/socket"
         files = files_of(f"import {STUB}", stub, self.token, place, queue=False)
         await process.start(files, (), relays=True, session=self._word)
-        self._ending = spawn(process.ended())
-        self._ending.add_done_callback(lambda ending: ending.cancelled() or ending.exception())
+        self._ending = spawn(process.ended(), may_fail=True)
 
     def _feed(self, data: bytes) -> None:
         process = self._output.process

@@ -485,9 +485,17 @@ def in_worker(work: Callable[..., T], *args: object) -> Coroutine[Any, Any, T]:
     return current().in_worker(work, *args)
 
 
-def spawn(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Run a coroutine beside others on the loop, see `LoopThread.spawn`."""
-    return current().spawn(work)
+def spawn(work: Coroutine[Any, Any, T], *, may_fail: bool = False) -> asyncio.Task[T]:
+    """Run a coroutine beside others on the loop, see `LoopThread.spawn`.
+
+    Args:
+        work: The coroutine.
+        may_fail: Whether no error of it is logged, as its waiter may be gone by then.
+    """
+    task = current().spawn(work)
+    if may_fail:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
 
 
 async def shielded(future: asyncio.Future[T]) -> T:

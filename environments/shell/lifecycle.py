@@ -322,8 +322,7 @@ class Starting:
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin it."""
-        self._task = spawn(work)
-        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may have no waiter
+        self._task = spawn(work, may_fail=True)
 
     @property
     def is_over(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from environments.cancellation import check_scope
 from environments.local_files import PIECE
-from environments.loop import Pieces, current, in_worker
+from environments.loop import Pieces, current, in_worker, spawn
 from environments.options import Command
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
@@ -275,7 +275,7 @@ async def received(bring: Callable[[Arriving], Awaitable[int]], take: Callable[[
         finally:
             arriving.end(code)
 
-    running = current().spawn(brought())
+    running = spawn(brought(), may_fail=True)
     try:
         result = await in_worker(take, arriving)
     finally:

@@ -140,7 +140,7 @@ def _is_text(path: str) -> bool:
 
 async def _in_scope(work: Coroutine[Any, Any, T]) -> T:
     """Await work of a service's client, and cancel it when the scope of the call is cancelled."""
-    task = spawn(work)
+    task = spawn(work, may_fail=True)
     with ended_in_scope(lambda: current().soon(task.cancel)):
         try:
             return await task

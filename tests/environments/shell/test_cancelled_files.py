@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import os
 import threading
 from collections.abc import Callable
@@ -13,6 +15,8 @@ from targets.local_shells import WAYS, local, per_command, without_bash
 
 from environments import BaseEnvironment, CallCancelledError, CancelScope, TerminalError
 from environments.conformance.check import wait_until
+from environments.loop import Call, run, spawn
+from environments.shell.transfer import Arriving, received
 from environments.starting import Progress
 
 Make = Callable[[Path], BaseEnvironment]
@@ -152,3 +156,34 @@ def test_cleanup_within_a_callback_ends_the_transfer(tmp_path: Path, places: tup
             with pytest.raises(TerminalError, match="the environment was cleaned up"):
                 env.put_file(here / "large", f"{there}/new{number}")
         assert contents(there) == {"large"}
+
+
+def test_what_fails_behind_a_cancelled_transfer_is_no_fault_of_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+    async def cancelled(_: Call[None]) -> None:
+        ending, go_on = asyncio.Event(), asyncio.Event()
+        late: list[asyncio.Task[None] | None] = []
+
+        async def bring(arriving: Arriving) -> int:
+            late.append(asyncio.current_task())
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                ending.set()
+                await go_on.wait()
+                raise TerminalError("it ended late") from None
+
+        transfer = spawn(received(bring, lambda arriving: None))
+        await ending.wait()
+        transfer.cancel()
+        await asyncio.wait((transfer,))
+        go_on.set()
+        await asyncio.wait([task for task in late if task])
+
+    run(cancelled)
+    gc.collect()
+    run(_nothing)
+    assert "met a fault" not in caplog.text
+
+
+async def _nothing(_: Call[None]) -> None:
+    """Take a turn of the loop."""
