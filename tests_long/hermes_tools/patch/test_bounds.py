@@ -104,11 +104,11 @@ def held_lock(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> Iterator
     inside, go_on = threading.Event(), threading.Event()
     read = staged_files.StagedFiles.read
 
-    def wait(self: staged_files.StagedFiles, path: str) -> TextFile:
+    def wait(self: staged_files.StagedFiles, path: str, replacing: tuple[str, str] | None = None) -> TextFile:
         if path == "waits":
             inside.set()
             go_on.wait(60)
-        return read(self, path)
+        return read(self, path, replacing)
 
     monkeypatch.setattr(staged_files.StagedFiles, "read", wait)
     thread = threading.Thread(target=patch, args=(env, "waits", "x", "y"))
