@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from environments.secrets import (
+    DENSE,
+    DENSE_WITH_DIGIT,
     FORMS,
     HARMLESS_NAMES,
     HARMLESS_PARTS,
@@ -171,7 +173,7 @@ hermes_is_secret() {{
   case $2 in *'-----BEGIN '*) case $2 in *'PRIVATE KEY'*) return 0 ;; esac ;; esac
   case $2 in {_prefixes()}) ;; *) return 1 ;; esac
   case " $2" in {_tokens(dense=False)}) return 0 ;; {_tokens(dense=True)}) ;; *) return 1 ;; esac
-  case $2 in *{_DENSE * 20}*) return 0 ;; *{_DENSE * 12}*) case $2 in *[0-9]*) return 0 ;; esac ;; esac
+  case $2 in *{_DENSE * DENSE}*) return 0 ;; *{_DENSE * DENSE_WITH_DIGIT}*) case $2 in *[0-9]*) return 0 ;; esac ;; esac
   return 1
 }}
 hermes_pairs={_PAIRS} hermes_a='[0-9A-Za-z]' hermes_t='[0-9A-Za-z_.~+/=-]'

@@ -131,6 +131,8 @@ _URL = rf"://(?:[^\s/:@\"'`<>\\]*:{URL_PART}{{4,}}|[0-9A-Za-z_-]{{20,}})@"
 AUTHORIZATION_HEAD = r"""(?i:authorization)["']?\s{0,4}[:=]\s{0,4}["']?"""
 SCHEMES = ("bearer", "basic", "token", "digest")
 _AUTHORIZATION = rf"{AUTHORIZATION_HEAD}(?i:{'|'.join(SCHEMES)})\s{{1,4}}[0-9A-Za-z._~+/=-]{{8,}}"
+DENSE, DENSE_WITH_DIGIT = 20, 12
+"""Letters and digits side by side in a token that words may look like; the second where a digit is in it."""
 LONGEST_DENSE = 512
 """Characters of a token that are looked at for the density of its letters."""
 _ORDINARY = frozenset({
@@ -227,9 +229,9 @@ def _is_word(character: str) -> bool:
 
 def _is_dense(text: str) -> bool:
     """Whether letters and digits stand together as in no words that are joined by hyphens."""
-    if re.search("[0-9A-Za-z]{20}", text):
+    if re.search(f"[0-9A-Za-z]{{{DENSE}}}", text):
         return True
-    return bool(re.search("[0-9A-Za-z]{12}", text) and re.search("[0-9]", text))
+    return bool(re.search(f"[0-9A-Za-z]{{{DENSE_WITH_DIGIT}}}", text) and re.search("[0-9]", text))
 
 
 def _is_password(user: str, text: str) -> bool:
