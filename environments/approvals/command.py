@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 UNKNOWN = "\ufffc"
 """Stands in a word's text for a part made while it runs, such as the value of a variable that was set elsewhere."""
@@ -12,6 +13,8 @@ UNSEEN = "cannot be seen through"
 """Begins the reason against text that may be harmless or not, as it is made while it runs."""
 RUNS_DOWNLOAD = "it runs what it downloads"
 """The reason against a program or a text that comes from elsewhere."""
+INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+"""Names by which a program reads its input as a file."""
 _VERSION = re.compile(r"(python|pypy|perl|ruby|lua|php|node)-?[0-9][0-9.]*")
 
 
@@ -89,6 +92,18 @@ class Command:
     def args(self) -> tuple[Word, ...]:
         """The words behind the program."""
         return self.words[1:]
+
+    def running(self, words: Sequence[Word], directory: str | None = None) -> Command:
+        """Return other words as a command that this one runs, which reads what this one would read.
+
+        Args:
+            words: The program and its arguments.
+            directory: Where it runs; None for where this one does.
+        """
+        where = self.directory if directory is None else directory
+        return replace(
+            self, words=tuple(words), assignments=(), redirects=(), carried=True, prints=None, directory=where
+        )
 
     @property
     def line(self) -> str:

@@ -14,6 +14,7 @@ from itertools import islice
 from environments.approvals import deeds, exfiltration
 from environments.approvals.command import UNKNOWN, Command, Redirect, Word
 from environments.approvals.languages import REMOVING
+from environments.approvals.options import behind_dashes
 from environments.approvals.paths import words
 
 _PROGRAMS = (
@@ -161,10 +162,10 @@ def _at_word(command: Command, at: int, before: str) -> Command | None:
     name = text.rpartition("/")[2]
     if not _is_program(name) or UNKNOWN in text:
         return None
-    behind = command.words[at + 1 :]
+    behind: Sequence[Word] = command.words[at + 1 :]
     if not (before == "--" or text.startswith("/") or _may_be_program(name, followed=bool(behind))):
         return None
-    behind = behind[1:] if behind and behind[0].text == "--" else behind
+    behind = behind_dashes(behind)
     cut = (Word(UNKNOWN),) if len(behind) > _LONGEST else ()
     return _guess(command, (Word(text), *behind[:_LONGEST], *cut))
 
@@ -179,7 +180,7 @@ def _may_be_program(name: str, *, followed: bool) -> bool:
 
 
 def _guess(command: Command, words: Sequence[Word]) -> Command:
-    return replace(command, words=tuple(words), assignments=(), redirects=(), carried=True, guessed=True, prints=None)
+    return replace(command.running(words), guessed=True)
 
 
 def _in_text(command: Command, text: str) -> Iterator[Command]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
+from environments.approvals.command import INPUT, RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
 from environments.approvals.options import Options
 from environments.approvals.paths import secret, words
 
@@ -128,7 +128,7 @@ def runs(command: Command) -> Runs | None:
 
 def _file(command: Command, path: str) -> Runs:
     """Return what a program runs that stands in a file: in the input, or in what commands print."""
-    if path in ("-", "/dev/stdin", "/dev/fd/0"):
+    if path in INPUT:
         return _read(command, command.fed_by, command.given)
     feeding = tuple(fed for word in command.args if word.text.endswith(path) for fed in word.fed_by)
     return _read(command, feeding, _printed(feeding)) if feeding else Runs()
@@ -149,7 +149,7 @@ def _interpreted(command: Command) -> Runs:
         return _read(command, operand.fed_by, _printed(operand.fed_by))
     if operand and operand.text in _SUBCOMMANDS:
         operand = next(iter(options.operands[1:]), None)
-    if (options.value("-m") and options.value("-m") != "code") or (operand and operand.text not in ("-", "/dev/stdin")):
+    if (options.value("-m") and options.value("-m") != "code") or (operand and operand.text not in INPUT):
         return Runs()
     return _read(command, command.fed_by, command.given)
 
@@ -456,7 +456,7 @@ def _sed(command: Command) -> Runs:
         scripts = [word.text for word in options.operands[:1]]
     if file:
         feeding = tuple(fed for word in command.args if word.text.endswith(file) for fed in word.fed_by)
-        scripts += [(command.given if file in ("-", "/dev/stdin") else _printed(feeding)) or ""]
+        scripts += [(command.given if file in INPUT else _printed(feeding)) or ""]
     script = "\n".join(scripts)[:_MAX_PROGRAM]
     texts = [found[1] for found in _SED_RUNS.finditer(script) if found[1]]
     replaced = list(_SED_REPLACES.finditer(script))

@@ -70,6 +70,11 @@ class Options:
         return next((value for option, value in self.values if option in options), "")
 
 
+def behind_dashes(words: Sequence[Word]) -> Sequence[Word]:
+    """Return words without a `--` in front of them."""
+    return words[1:] if words and words[0].text == "--" else words
+
+
 def _is_option(text: str) -> bool:
     return len(text) > 1 and text.startswith("-")
 

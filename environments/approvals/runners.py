@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from environments.approvals import languages, paths
-from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
+from environments.approvals.command import INPUT, RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
 from environments.approvals.deeds import narrows, roots_of
 from environments.approvals.globs import names_of
 from environments.approvals.guesses import MOST, guesses
-from environments.approvals.options import Options
+from environments.approvals.options import Options, behind_dashes
 
 _NOTHING = Runs()
 _TOO_MANY = f"{UNSEEN}: too many of its words name programs"
@@ -118,7 +118,6 @@ _TEXT_OPTIONS = {
 _CHDIR = frozenset({"--chdir", "--cwd", "--workdir", "--working-directory", "-C"})
 _MOST_STARTS = 4
 _SHELLS = paths.words("sh bash dash zsh ksh ksh93 mksh ash fish pwsh powershell rbash yash tcsh csh")
-_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 COPYING = frozenset({"cp", "ln", "mv", "install"})
 _PRINTS_SETTINGS = paths.words(
     "ssh-agent direnv conda mamba micromamba pyenv rbenv nodenv goenv fnm starship brew dircolors opam keychain zoxide"
@@ -186,14 +185,7 @@ def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs
     """Return other words as a command that reads what a command would read."""
     if not words:
         return _NOTHING
-    where = joined(command.directory, directory) if directory else command.directory
-    return Runs(
-        (
-            replace(
-                command, words=tuple(words), assignments=(), redirects=(), carried=True, prints=None, directory=where
-            ),
-        )
-    )
+    return Runs((command.running(words, joined(command.directory, directory) if directory else None),))
 
 
 def _texts_given(command: Command, name: str) -> tuple[str, ...]:
@@ -235,8 +227,7 @@ def _command_of(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Seque
         left = left[1:]
     if "dashes" in row.facts and any(word.text == "--" for word in words):
         return words[[word.text for word in words].index("--") + 1 :]
-    left = left[row.skip :]
-    return left[1:] if left and left[0].text == "--" else left
+    return behind_dashes(left[row.skip :])
 
 
 def _behind(command: Command) -> Runs:
@@ -245,13 +236,12 @@ def _behind(command: Command) -> Runs:
     if not starts:
         return _NOTHING
     directory = next((word.text for one, word in pairwise(command.args) if one.text in _CHDIR), "")
-    first, *others = (_inner(command, _without_dashes(command.args[at:]), directory).commands[0] for at in starts)
+    first, *others = (
+        # `--` stands between a program that an option names and its arguments.
+        _inner(command, (command.args[at], *behind_dashes(command.args[at + 1 :])), directory).commands[0]
+        for at in starts
+    )
     return Runs((first,), guesses=tuple(replace(one, guessed=True) for one in others))
-
-
-def _without_dashes(words: Sequence[Word]) -> Sequence[Word]:
-    """Return a command without the `--` between a program that an option names and its arguments."""
-    return (words[0], *words[2:]) if len(words) > 1 and words[1].text == "--" else words
 
 
 def _may_be_program(word: Word) -> bool:
@@ -273,7 +263,7 @@ def _shell(command: Command) -> Runs:
         return found + replace(
             _script(operands[:1], "a shell is given a text"), arguments=tuple(operands[1:]) or (Word("sh"),)
         )
-    if not operands or options.has("s") or operands[0].text in _INPUT:
+    if not operands or options.has("s") or operands[0].text in INPUT:
         return found + _input(command)
     if operands[0].fed_by:
         return found + replace(_output(operands[0].fed_by), arguments=tuple(operands))
@@ -281,8 +271,8 @@ def _shell(command: Command) -> Runs:
 
 
 def _sourced(command: Command) -> Runs:
-    operands = command.args[1:] if command.texts[:1] == ("--",) else command.args
-    if operands and operands[0].text in _INPUT:
+    operands = behind_dashes(command.args)
+    if operands and operands[0].text in INPUT:
         return _input(command)
     if operands and operands[0].fed_by and not _is_evaluated_often(operands[0].fed_by):
         return _output(operands[0].fed_by)
@@ -290,7 +280,7 @@ def _sourced(command: Command) -> Runs:
 
 
 def _evaluated(command: Command) -> Runs:
-    words = command.args[1:] if command.texts[:1] == ("--",) else command.args
+    words = behind_dashes(command.args)
     feeding = [fed for word in words for fed in word.fed_by]
     if feeding and _is_evaluated_often(feeding) and "".join(word.text for word in words).strip() == UNKNOWN:
         return _NOTHING
@@ -568,13 +558,13 @@ def _make(command: Command) -> Runs:
     texts = [found[1] for text in command.texts for found in _MAKE_SHELL.finditer(text)]
     texts += [text.partition(";")[2] for text in (options.value("--eval"),) if ";" in text]
     texts += [text.removeprefix("SHELL=") for text in command.texts if text.startswith("SHELL=")]
-    if options.value("-f", "--file", "--makefile") in (*_INPUT, "/dev/fd/63"):
+    if options.value("-f", "--file", "--makefile") in (*INPUT, "/dev/fd/63"):
         return Runs(texts=tuple(texts), reasons=(f"{UNSEEN}: make reads rules that are made while it runs",))
     return Runs(texts=tuple(texts))
 
 
 def _trap(command: Command) -> Runs:
-    words = command.args[1:] if command.texts[:1] == ("--",) else command.args
+    words = behind_dashes(command.args)
     if len(words) < 2 or words[0].text in ("-", "-l", "-p"):
         return _NOTHING
     if words[0].text == UNKNOWN:
@@ -615,7 +605,7 @@ def _variables(command: Command) -> Runs:
     """Return what variables make other programs run."""
     found = _NOTHING
     for name, word in (*command.assignments, *_named_values(command)):
-        if name in _PROMPTS and word.text in _INPUT:
+        if name in _PROMPTS and word.text in INPUT:
             found += _input(command)
         elif name in _PROMPTS:
             found += Runs(texts=(": " + evaluated(word.text),)) + _output(word.fed_by)
