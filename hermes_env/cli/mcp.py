@@ -70,8 +70,8 @@ def mcp_command(
     try:
         from hermes_env.mcp.offer import offered
         from hermes_env.mcp.serving import Web, serve
-    except ImportError as error:
-        raise missing_library("hermes-env mcp", "mcp", "mcp") from error
+    except ImportError:
+        raise missing_library("hermes-env mcp", "mcp", "mcp") from None
     from hermes_env.progress import ShownProgress
 
     web = None if http is None else Web(http, token, hosts or (), idle_timeout)
