@@ -195,8 +195,8 @@ class Asked:
         before.now(f"starting the MCP servers: {', '.join(sorted(self.servers))}")
         try:
             from code_execution.mcp.servers import running_servers
-        except ImportError as error:
-            raise missing_library("code_execution.mcp_servers", "mcp", "mcp") from error
+        except ImportError:
+            raise missing_library("code_execution.mcp_servers", "mcp", "mcp") from None
         with contextlib.ExitStack() as stack:
             try:
                 found = stack.enter_context(running_servers(self.servers, before, script.tools.keys()))

@@ -44,8 +44,8 @@ def mcp_tools(
     """
     try:
         from mcp import Client, ClientSession
-    except ImportError as error:
-        raise missing_library("mcp_tools", "mcp", "mcp") from error
+    except ImportError:
+        raise missing_library("mcp_tools", "mcp", "mcp") from None
     from code_execution.mcp.session import McpTools
 
     if not isinstance(session, ClientSession | Client):

@@ -82,8 +82,8 @@ def mcp_command(
         from hermes_env.mcp.http import Listener, serve_http
         from hermes_env.mcp.server import build_server
         from hermes_env.mcp.stdio import serve_stdio
-    except ImportError as error:
-        raise missing_library("hermes-env mcp", "mcp", "mcp") from error
+    except ImportError:
+        raise missing_library("hermes-env mcp", "mcp", "mcp") from None
     from hermes_env.progress import ShownProgress
 
     with (

@@ -215,4 +215,5 @@ def test_without_the_extra_the_command_says_what_installs_it(hermes_env, monkeyp
     monkeypatch.setitem(sys.modules, "mcp", None)
     done = hermes_env("mcp")
     assert done.returncode == 125
-    assert "hermes-env mcp needs the mcp package: pip install 'hermes-environments[mcp]'" in done.stderr
+    assert "hermes-env mcp needs the extra mcp (mcp is not installed)" in done.stderr
+    assert "pip install 'hermes-environments[mcp]'" in done.stderr
