@@ -6,10 +6,10 @@ async with AsyncEnvironment("docker") as env:
 
 try:
     import anyio as _anyio  # noqa: F401
-except ImportError as error:
+except ImportError:
     from environments.extras import missing_library
 
-    raise missing_library("hermes_env.aio", "anyio", "aio") from error
+    raise missing_library("hermes_env.aio", "anyio", "aio") from None
 
 from hermes_env.aio.calls import limit_threads
 from hermes_env.aio.environment import (
