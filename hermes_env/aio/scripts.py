@@ -12,8 +12,8 @@ from code_execution.execute import ScriptOptions
 from code_execution.limits import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
-from hermes_env.aio.calls import Block, as_coroutine, awaited_at_home, in_thread
-from hermes_env.aio.environment import AsyncEnvironment
+from hermes_env.aio.calls import awaited_at_home, in_thread
+from hermes_env.aio.environment import AsyncEnvironment, Block, as_coroutine
 from rpc import ToolErrors
 
 Callback = Callable[..., object]
@@ -39,7 +39,7 @@ async def aexecute_code(
     before_script: Callback | None = None,
     before_tool_call: Callback | None = None,
     record: str | os.PathLike[str] | None = None,
-    session: AsyncPythonSession | PythonSession | bool | None = None,
+    session: AsyncPythonSession | PythonSession | str | bool | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment, see `code_execution.execute_code`: the same arguments, awaited.
 
