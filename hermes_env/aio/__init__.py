@@ -12,9 +12,16 @@ except ImportError:
     raise missing_library("hermes_env.aio", "anyio", "aio") from None
 
 from hermes_env.aio.calls import limit_threads
-from hermes_env.aio.environment import AsyncEnvironment, AsyncPool, AsyncProcess, AsyncSession
+from hermes_env.aio.environment import (
+    AsyncEnvironment,
+    AsyncPool,
+    AsyncProcess,
+    AsyncSession,
+    BytesPiece,
+    OutputStream,
+    TextPiece,
+)
 from hermes_env.aio.scripts import AsyncPythonSession, aexecute_code
-from hermes_env.aio.streaming import BytesPiece, OutputStream, TextPiece
 
 __all__ = [
     "AsyncEnvironment",

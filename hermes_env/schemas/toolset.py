@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import hermes_tools
 from code_execution.limits import NOT_CALLABLE
-from code_execution.mcp.server_settings import servers_of
+from code_execution.mcp.settings import servers_of
 from code_execution.settings import CodeExecutionSettings, load_code_execution_settings
 from environments.validation import closest
 from hermes_env.schemas.descriptions import DESCRIPTIONS, OPENAI_LIMIT, script_texts
