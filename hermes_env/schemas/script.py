@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 import hermes_tools
-from code_execution.mcp.server_settings import servers_of
+from code_execution.mcp.settings import servers_of
 from code_execution.settings import CodeExecutionSettings
 from environments.plain_number import plain_number
 from hermes_env.schemas.descriptions import DESCRIPTIONS, OPENAI_LIMIT
