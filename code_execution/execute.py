@@ -71,7 +71,7 @@ def execute_code(
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
     record: str | os.PathLike[str] | None = None,
-    session: ScriptSession | bool | None = None,
+    session: ScriptSession | str | bool | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
 
@@ -102,10 +102,11 @@ def execute_code(
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
         record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
             docs/records.md.
-        session: The Python that runs it, in place of one of its own, with what the scripts before have defined; True is
-            the one that the environment keeps for this. The environment and the mode are then the session's, and so is
-            what is not given of `tools`, `timeout`, `max_tool_calls`, `tool_errors` and `mcp_servers`. None is as the
-            setting `kernel_mode` says: False at first.
+        session: The Python that runs it, in place of one of its own, with what the scripts before have defined. A name,
+            of at most 64 characters, is that of a Python that the environment keeps until its cleanup, eight at most;
+            True is the one without a name. The environment and the mode are then the session's, and so is what is not
+            given of `tools`, `timeout`, `max_tool_calls`, `tool_errors` and `mcp_servers`. None is as the setting
+            `kernel_mode` says: False at first.
 
     Returns:
         The result, also for a script that failed, timed out, was interrupted, was denied, or could not be staged.
@@ -122,9 +123,12 @@ def execute_code(
     if sys.platform == "win32":
         return not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
     settings = load_code_execution_settings()
-    if session is True or (session is None and settings.kernel_mode == "session"):
+    if session == "":
+        raise ValueError("session is an empty name; give one, or True for the session without a name")
+    if session is True or isinstance(session, str) or (session is None and settings.kernel_mode == "session"):
         env = get_environment() if env is None else checked_environment(env, "aexecute_code")
-        session = env.attachments.get(OwnSessions).of(env, mode or settings.mode, bool(session_env))
+        name = session if isinstance(session, str) else ""
+        session = env.attachments.get(OwnSessions).of(env, name, mode or settings.mode, bool(session_env))
     if session:
         session.check_options(env, mode, transport, session_env)
         env, mode, session_env = session.env, session.mode, session.session_env

@@ -34,6 +34,9 @@ from rpc.stub import SOCKET
 
 GONE = "The Python of this session has ended, and its variables are gone. The next script begins in a new one."
 AFRESH = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
+MOST_NAMES = 8
+"""How many named sessions an environment keeps for its scripts. Each is a process in the target."""
+LONGEST_NAME = 64
 LAST_WORDS = 2.0
 """Seconds that a Python has to end by itself."""
 FIRST = asyncio.FIRST_COMPLETED
@@ -189,16 +192,34 @@ class ScriptSession:
 
 
 class OwnSessions:
-    """The sessions that an environment keeps for its own scripts, one for each way to run them."""
+    """The sessions that an environment keeps for its own scripts, by their names and the way scripts run in them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sessions: dict[tuple[Mode, bool], ScriptSession] = {}
+        self._sessions: dict[tuple[str, Mode, bool], ScriptSession] = {}
 
-    def of(self, env: BaseEnvironment, mode: Mode, session_env: bool) -> ScriptSession:
-        """Return the one of an environment in which scripts run in a certain way."""
+    def of(self, env: BaseEnvironment, name: str, mode: Mode, session_env: bool) -> ScriptSession:
+        """Return the session of an environment with a name, a mode and a choice of variables.
+
+        Args:
+            env: The environment.
+            name: The session's name; empty for the one without a name.
+            mode: The mode of its scripts.
+            session_env: Whether its Python has what the shell's session has exported.
+
+        Raises:
+            ValueError: The name is too long, or there are `MOST_NAMES` others.
+        """
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"session is a name of {len(name)} characters; give one of at most {LONGEST_NAME}")
         with self._lock:
-            key = mode, session_env
+            names = sorted({each for each, *_ in self._sessions if each})
+            if name and name not in names and len(names) >= MOST_NAMES:
+                raise ValueError(
+                    f"session: {name!r} would be one more than the {MOST_NAMES} sessions that an environment keeps; "
+                    f"use one of them: {', '.join(names)}"
+                )
+            key = name, mode, session_env
             found = self._sessions.get(key)
             if found is None:
                 found = self._sessions[key] = ScriptSession(env, mode=mode, session_env=session_env)

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
 from environments.approvals.gate import Gate
 from environments.cancellation import cancellable
 from environments.errors import CallCancelledError, UnsupportedError
-from environments.files import FileCalls, FileStatus, TargetFiles, TargetPath, file_method
+from environments.files import (
+    FileCalls,
+    FileStatus,
+    TargetFiles,
+    TargetPath,
+    check_codec,
+    decoded_text,
+    encoded_text,
+    file_method,
+)
 from environments.internal import Internal, Work, result_of
 from environments.loop import run
 from environments.observation.observed import Observation, came_of
@@ -518,6 +527,41 @@ class BaseEnvironment(ABC):
             ValueError: The limit is below 0.
         """
         return await self.files.read(checked_path(path), checked_limit(limit))
+
+    def write_text(self, path: TargetPath, text: str, encoding: str = "utf-8", errors: str = "strict") -> None:
+        """Write text to a file in the target, as `write_bytes` does. Line ends stay as they are.
+
+        Args:
+            path: The file.
+            text: Its new contents.
+            encoding: The encoding of the file.
+            errors: The treatment of characters that the encoding lacks, as in `str.encode`.
+
+        Raises:
+            UnicodeEncodeError: The encoding lacks a character; nothing was written.
+            TerminalError: See `write_bytes`.
+        """
+        self.write_bytes(path, encoded_text(text, encoding, errors))
+
+    def read_text(
+        self, path: TargetPath, encoding: str = "utf-8", errors: str = "strict", limit: int | None = None
+    ) -> str:
+        """Return the text of a regular file of the target, or its beginning. Line ends stay as they are.
+
+        Args:
+            path: The file.
+            encoding: The encoding of the file.
+            errors: The treatment of bytes that are not text in it, as in `bytes.decode`: `replace`, `ignore`, or
+                `surrogateescape`, which `write_text` writes back as they were.
+            limit: Bytes to read at most, see `read_bytes`. A character that ends behind them is left out.
+
+        Raises:
+            UnicodeDecodeError: The file has bytes that are not text; it names the place of the first.
+            TerminalError: See `read_bytes`.
+            ValueError: The limit is below 0.
+        """
+        check_codec(encoding, errors)
+        return decoded_text(self.read_bytes(path, limit), path, encoding, errors, limit)
 
     @file_method
     async def put_file(self, local: str | Path, remote: TargetPath) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import functools
 import posixpath
 import shlex
@@ -158,6 +159,62 @@ def _drop(reports: Pieces | None) -> None:
     """Have nothing wait for the callback any more."""
     if reports is not None:
         current().soon(reports.drop)
+
+
+def encoded_text(text: object, encoding: str, errors: str) -> bytes:
+    """Return text as the bytes of a file; line ends stay as they are.
+
+    Raises:
+        TypeError: It is no text.
+        UnicodeEncodeError: The encoding lacks a character.
+        ValueError: Python has no such encoding, or no such `errors`.
+    """
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        raise TypeError(f"text is of type {type(text).__name__}; give a str, or write bytes with write_bytes")
+    if not isinstance(text, str):
+        raise TypeError(f"text is of type {type(text).__name__}; give a str")
+    check_codec(encoding, errors)
+    try:
+        return text.encode(encoding, errors)
+    except UnicodeEncodeError as error:
+        error.reason += "; give another encoding, or errors='replace' or 'surrogateescape'"
+        raise
+
+
+def decoded_text(data: bytes, path: TargetPath, encoding: str, errors: str, limit: int | None) -> str:
+    """Return the bytes of a file as text; line ends stay as they are.
+
+    Args:
+        data: The bytes.
+        path: The file, for an error.
+        encoding: The encoding.
+        errors: The treatment of bytes that are not text in it, as in `bytes.decode`.
+        limit: The number of bytes that were read at most. A character that ends behind them is left out.
+
+    Raises:
+        UnicodeDecodeError: Some are not text.
+    """
+    try:
+        return codecs.getincrementaldecoder(encoding)(errors).decode(data, final=limit is None or len(data) < limit)
+    except UnicodeDecodeError as error:
+        advice = f"in {str(path)!r}; give another encoding, or errors='replace', or read it with read_bytes"
+        error.reason += f", {advice}"
+        raise
+
+
+def check_codec(encoding: object, errors: object) -> None:
+    """Raise TypeError or ValueError unless Python knows an encoding, and a treatment of what does not fit it."""
+    for name, given, example in (("encoding", encoding, "utf-8"), ("errors", errors, "strict")):
+        if not isinstance(given, str):
+            raise TypeError(f"{name} is of type {type(given).__name__}; give a name such as {example!r}")
+    try:
+        "".encode(str(encoding))
+    except (LookupError, ValueError):  # the latter for a NUL in its name
+        raise ValueError(f"encoding is {encoding!r}, which Python does not know; give one such as 'utf-8'") from None
+    try:
+        codecs.lookup_error(str(errors))
+    except (LookupError, ValueError):
+        raise ValueError(f"errors is {errors!r}, which Python does not know; give 'strict' or 'replace'") from None
 
 
 TargetPath: TypeAlias = "str | PurePosixPath"

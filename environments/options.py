@@ -126,6 +126,8 @@ def checked_mode(mode: object) -> int | None:
 
 def checked_data(data: object) -> bytes:
     """Return the contents of a file. Raises TypeError unless they are bytes."""
+    if isinstance(data, str):
+        raise TypeError("data is of type str; give bytes, or write text with write_text")
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise TypeError(f"data is of type {type(data).__name__}; give bytes")
     return bytes(data)

@@ -37,6 +37,42 @@ def bytes_written_are_read_back(subject: Subject) -> None:
     _remove(env, f"/tmp/{name}")
 
 
+TEXTS = ("", "as\r\nit\ris\n", "\ufeffmark, no end of line", "h\xe9, \u65e5\u672c, \U0001f600\0" * 30_000)
+
+
+@check(5)
+def text_written_is_read_back(subject: Subject) -> None:
+    env, name = subject.env, unique("/tmp/text")
+    for text in TEXTS:
+        for encoding in ("utf-8", "utf-16"):
+            env.write_text(name, text, encoding)
+            read = env.read_text(name, encoding)
+            expect(read == text, f"{len(text)} characters come back in {encoding}", read[:80])
+            expect(env.read_bytes(name) == text.encode(encoding), f"{len(text)} characters are {encoding} there")
+    env.write_text(name, "a\xe9\n")
+    expect(env.read_text(name, limit=2) == "a", "a character behind the limit is left out")
+    expect(env.read_text(name, limit=3) == "a\xe9", "a character within the limit is read")
+    env.write_bytes(name, b"caf\xe9\n")
+    expect(env.read_text(name, "latin-1") == "caf\xe9\n", "another encoding is read")
+    as_it_is = env.read_text(name, errors="surrogateescape")
+    env.write_text(name, as_it_is, errors="surrogateescape")
+    expect(env.read_bytes(name) == b"caf\xe9\n", "surrogateescape keeps the bytes")
+    with expect_raised(UnicodeDecodeError, "bytes that are not text are an error") as decoding:
+        env.read_text(name)
+    expect("position 3" in str(decoding[0]) and name in str(decoding[0]), "place and path are named", decoding)
+    with expect_raised(UnicodeEncodeError, "a character that the encoding lacks is an error") as encoding_error:
+        env.write_text(name, "\u65e5", "latin-1")
+    expect("position 0" in str(encoding_error[0]), "the place is named", encoding_error)
+    with expect_raised(TypeError, "text is refused as bytes") as no_bytes:
+        env.write_bytes(name, "text")  # type: ignore[arg-type]
+    expect("write_text" in str(no_bytes[0]), "the other method is named", no_bytes)
+    with expect_raised(TypeError, "bytes are refused as text") as no_text:
+        env.write_text(name, b"bytes")  # type: ignore[arg-type]
+    expect("write_bytes" in str(no_text[0]), "the other method is named", no_text)
+    expect(env.read_bytes(name) == b"caf\xe9\n", "what is refused leaves the file as it was")
+    env.remove(name)
+
+
 @check(5)
 def files_are_copied_with_their_mode(subject: Subject) -> None:
     env, name = subject.env, unique("/tmp/file")

@@ -18,6 +18,7 @@ from environments import (
     create_environment,
 )
 from environments.cancellation import current_scope, ended_in_scope
+from environments.files import TargetPath, check_codec, decoded_text, encoded_text
 from environments.internal import Internal
 from environments.loop import Call, current, done_within, in_worker, shielded, work_of
 from environments.options import Command, CommandOptions, CommandText, StartOptions
@@ -220,6 +221,18 @@ class AsyncEnvironment(Commands):
 
     write_bytes = as_coroutine(BaseEnvironment.write_bytes)
     read_bytes = as_coroutine(BaseEnvironment.read_bytes)
+
+    async def write_text(self, path: TargetPath, text: str, encoding: str = "utf-8", errors: str = "strict") -> None:
+        """Write text to a file in the target, see `BaseEnvironment.write_text`."""
+        await self.write_bytes(path, encoded_text(text, encoding, errors))
+
+    async def read_text(
+        self, path: TargetPath, encoding: str = "utf-8", errors: str = "strict", limit: int | None = None
+    ) -> str:
+        """Return the text of a regular file of the target, see `BaseEnvironment.read_text`."""
+        check_codec(encoding, errors)
+        return decoded_text(await self.read_bytes(path, limit), path, encoding, errors, limit)
+
     put_file = as_coroutine(BaseEnvironment.put_file)
     get_file = as_coroutine(BaseEnvironment.get_file)
     put_dir = as_coroutine(BaseEnvironment.put_dir)

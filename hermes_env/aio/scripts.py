@@ -39,7 +39,7 @@ async def aexecute_code(
     before_script: Callback | None = None,
     before_tool_call: Callback | None = None,
     record: str | os.PathLike[str] | None = None,
-    session: AsyncPythonSession | PythonSession | bool | None = None,
+    session: AsyncPythonSession | PythonSession | str | bool | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment, see `code_execution.execute_code`: the same arguments, awaited.
 

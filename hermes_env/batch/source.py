@@ -13,11 +13,12 @@ from typing import BinaryIO
 from environments.errors import TerminalError
 from hermes_env.batch.kinds import Kinds
 from hermes_env.batch.task import Task, TaskError
-from hermes_env.standard_input import PIECE
 
 Item = Task | Mapping[str, object]
 Tasks = str | os.PathLike[str] | Iterable[Item]
 """The path of a file with a JSON object a line, `-` for standard input, or tasks."""
+_PIECE = 256 * 1024
+"""Bytes that are read at a time."""
 _IN_MEMORY = 16 * 1024 * 1024
 """Bytes of standard input, or of a pipe, that need no file."""
 _LOOK = 0.1
@@ -86,7 +87,7 @@ class Source:
         kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
         while not self._is_unwanted():
             if select.select([source], [], [], _LOOK)[0]:
-                if not (piece := os.read(source, PIECE)):
+                if not (piece := os.read(source, _PIECE)):
                     return kept
                 kept.write(piece)
         self.is_cut_off = True

@@ -117,7 +117,7 @@ def _result(
             tools=_tools_of_scripts(tools, env),
             mcp_servers=tools.has_servers,
             on_output=on_output,
-            session=True if arguments.get(SESSION) else None,
+            session=_session(arguments.get(SESSION)),
         )
         return _told_of_script(run, on_images)
     with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as operation:
@@ -125,6 +125,13 @@ def _result(
             return came_of_tool(operation, env.model_view().value(_awaited(tools.own[name](**arguments))))
         with watching_output(on_output):
             return came_of_tool(operation, model_tools(env)[name](**arguments))
+
+
+def _session(given: object) -> str | bool | None:
+    """Return the session that a model gives; text may be a name, or a truth value. None leaves it to the setting."""
+    if isinstance(given, str) and given.lower() not in ("", "true", "false"):
+        return given
+    return True if given is True or str(given).lower() == "true" else None
 
 
 def _told_of_script(run: ExecutionResult, on_images: Callable[[Sequence[bytes]], object] | None) -> object:

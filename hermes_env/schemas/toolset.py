@@ -21,8 +21,8 @@ BUILT_IN = (*(name for name in DESCRIPTIONS if hasattr(hermes_tools, name)), EXE
 CODE, SESSION = "code", "session"
 """The parameters of `execute_code` that a model gives; limits and tools are the program's to choose."""
 _IN_SESSION = (
-    "Run it in the Python that stays, where variables and imports last from one such script to the next; the value of "
-    "its last expression then comes back as value."
+    "Run it in a Python that stays, where variables and imports last from one such script to the next; the value of "
+    'its last expression then comes back as value. true is one Python; a name, such as "plots", is another for each.'
 )
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What both OpenAI and Anthropic take."""
@@ -109,5 +109,5 @@ def script_parameters(description: str = "") -> Parameters:
     return Parameters.of(_script, {CODE: description, SESSION: _IN_SESSION})
 
 
-def _script(code: str, session: bool = False) -> None:
+def _script(code: str, session: bool | str = False) -> None:
     """Stand for `execute_code` as a model calls it; see there."""

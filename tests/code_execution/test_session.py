@@ -18,7 +18,7 @@ from targets.python_sessions import *  # noqa: F403  # the tests that hold where
 
 from code_execution import PythonSession, execute_code
 from code_execution.output import Results
-from code_execution.session import AFRESH, KeptPython
+from code_execution.session import AFRESH, MOST_NAMES, KeptPython
 from code_execution.session_program import drawn_figures
 from environments import (
     BaseEnvironment,
@@ -225,6 +225,21 @@ def test_the_setting_has_the_scripts_of_an_environment_share_one(env: BaseEnviro
     (tmp_path / "settings" / "config.yaml").write_text("code_execution: {kernel_mode: session}\n")
     assert execute_code("x += 1\nx", env=env).value == "2"
     assert "NameError" in execute_code("x", env=env, session=False).stderr
+
+
+def test_an_environment_keeps_a_session_for_each_name(env: BaseEnvironment) -> None:
+    names = [f"name {number}" for number in range(MOST_NAMES)]
+    for name in names:
+        assert execute_code(f"x = {name!r}", env=env, session=name).status == "success"
+    for name in names:
+        assert execute_code("x", env=env, session=name).value == repr(name)
+    assert "NameError" in execute_code("x", env=env, session=True).stderr
+    with pytest.raises(ValueError, match=r"would be one more than the 8 sessions .* use one of them: name 0, name 1"):
+        execute_code("x", env=env, session="one more")
+    with pytest.raises(ValueError, match="session is an empty name"):
+        execute_code("x", env=env, session="")
+    with pytest.raises(ValueError, match="session is a name of 65 characters; give one of at most 64"):
+        execute_code("x", env=env, session="n" * 65)
 
 
 def test_where_there_is_no_stream_both_ways_it_is_refused(

@@ -46,7 +46,7 @@ def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_
 _OF_CLOUDS = """
 import sys
 from environments.inventory import take_inventory
-from hermes_env.doctor import look_for_backend
+from hermes_env.cli.doctor import look_for_backend
 print([name for name in take_inventory().failed if name in ("modal", "daytona")])
 for backend in ("modal", "daytona"):
     finding = look_for_backend(backend)

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import pytest
 
-from hermes_env.debug_log import PACKAGES
+from hermes_env.cli.debug_log import PACKAGES
 from targets import shelf
 from targets.pseudo_terminal import Person
 
@@ -115,7 +115,7 @@ def _forget_logging(levels: list[tuple[logging.Logger, int]]) -> None:
     """Take away what -vv has added to the loggers."""
     for logger, level in levels:
         logger.setLevel(level)
-        logger.handlers = [each for each in logger.handlers if type(each).__module__ != "hermes_env.debug_log"]
+        logger.handlers = [each for each in logger.handlers if type(each).__module__ != "hermes_env.cli.debug_log"]
 
 
 @pytest.fixture

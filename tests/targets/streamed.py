@@ -14,10 +14,10 @@ import pytest
 from environments import BaseEnvironment
 from environments.conformance.check import wait_until
 from environments.output import Channel
-from hermes_env.copying.streams import download_stream, upload_stream
-from hermes_env.interactive.session import InteractiveSession
-from hermes_env.live_output import LiveOutput
-from hermes_env.streamed_command import Ending, StreamedCommand
+from hermes_env.cli.copying.streams import download_stream, upload_stream
+from hermes_env.cli.interactive.session import InteractiveSession
+from hermes_env.cli.streamed_command import Ending, StreamedCommand
+from hermes_env.cli.streams import LiveOutput
 from targets.processes import all_gone, having
 
 BYTES = bytes(range(256)) * 4000

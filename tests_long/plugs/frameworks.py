@@ -1,10 +1,22 @@
-"""The frameworks that there are plugs for, with the versions that their tests are run with."""
+"""The frameworks that there are plugs for, and their releases that the suites run with: the newest and the oldest."""
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
 
-PYTEST = ("pytest==9.0.3", "pytest-asyncio==1.5.0")
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+PYTEST = ("pytest", "pytest-asyncio")
+"""Runs the suites. No suite needs one release of it."""
+
+Release = Literal["newest", "oldest"]
+"""A release of a framework: the newest that pip finds for the extra, or the extra's lower bound."""
+RELEASES: tuple[Release, ...] = get_args(Release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,45 +24,56 @@ class Framework:
     """A framework, and which of its own tests are run against our plug."""
 
     name: str
-    """That of the plug, of its extra and of its folder in `suites`."""
-    package: str
-    """The framework in the package index, with its version."""
+    """The name of the plug, of its extra and of its folder in `suites`."""
     suites: tuple[tuple[str, str], ...]
-    """The files of its folder that are counted, and what is in each: first of all its own tests."""
+    """The files of its folder that are counted, with what is in each. Its own tests come first."""
     requirements: tuple[str, ...] = ()
-    """What else its tests need."""
+    """Further packages that its tests need."""
+    oldest_with: tuple[str, ...] = ()
+    """Requirements beside the oldest release, where pip would choose a dependency that breaks it."""
     own: tuple[str, ...] = ()
-    """Backends of its own that the same tests are run on."""
+    """Its own backends that the same tests are run on, with the newest release."""
     variables: tuple[tuple[str, str], ...] = ()
     """Variables that its tests need."""
     python: str = ""
-    """The program of the Python that it needs, where this one is too old."""
+    """The version of Python that it needs, where this one is too old."""
     too_new: tuple[str, ...] = ()
-    """Requirements of its own that ask for more than an index may have. Any version of them is taken."""
+    """Dependencies of which an index may not have the release that it asks for. Any release of them is taken."""
 
     @property
-    def version(self) -> str:
-        """The framework with its version, as people write it."""
-        return self.package.replace("==", " ")
+    def requirement(self) -> Requirement:
+        """The requirement of its extra."""
+        (text,) = EXTRAS[self.name]
+        found = Requirement(text)
+        found.marker = None
+        return found
+
+    @property
+    def package(self) -> str:
+        """Its name in the package index."""
+        return self.requirement.name
+
+    @property
+    def lower_bound(self) -> str:
+        """The oldest release that its extra allows."""
+        (bound,) = (each.version for each in self.requirement.specifier if each.operator == ">=")
+        return bound
 
 
 FRAMEWORKS = (
     Framework(
         "inspect_ai",
-        "inspect-ai==0.3.285",
         (("test_self_check.py", "the self-check of sandboxes that it ships"),),
         own=("local",),
     ),
     Framework(
         "deepagents",
-        "deepagents==0.6.12",
-        (("test_standard.py", "`SandboxIntegrationTests` of langchain-tests 1.1.9"),),
-        requirements=("langchain-tests==1.1.9",),
+        (("test_standard.py", "`SandboxIntegrationTests` of langchain-tests"),),
+        requirements=("langchain-tests",),
         own=("local",),
     ),
     Framework(
         "minisweagent",
-        "mini-swe-agent==2.4.6",
         (
             ("test_repository.py", "the tests of the same environments in its repository"),
             ("test_environment.py", "checks of ours, on its environments and on the plug"),
@@ -60,29 +83,25 @@ FRAMEWORKS = (
     ),
     Framework(
         "pydantic_ai",
-        "pydantic-ai-slim==2.68.0",
         (("test_conformance.py", "`WorkspaceBackendSuite`, which it ships, on asyncio and trio"),),
-        requirements=("trio==0.32.0",),
+        requirements=("trio",),
         own=("local",),
     ),
     Framework(
         "openai_agents",
-        "openai-agents==0.24.0",
         (("test_sandbox.py", "checks of ours, on its sandboxes and on the plug"), ("test_shell.py", "checks of ours")),
         own=("local", "docker"),
     ),
     Framework(
         "hermes_agent",
-        "hermes-agent==0.19.0",
         (("test_tools.py", "checks of ours, on its environments and on the plug"),),
         own=("local", "docker", "ssh"),
         variables=(("TERMINAL_CONTAINER_PERSISTENT", "false"),),
     ),
     Framework(
         "harbor",
-        "harbor==0.25.0",
         (("test_trial.py", "a trial of its oracle"), ("test_environment.py", "checks of ours")),
-        python="python3.12",
+        python="3.12",
         too_new=("certifi",),
     ),
 )

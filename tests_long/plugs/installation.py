@@ -1,9 +1,11 @@
-"""Environments that have frameworks in them, kept from one run to the next."""
+"""Virtual environments with frameworks in them, kept from one run to the next."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -11,69 +13,88 @@ from pathlib import Path
 
 import pytest
 
-from plugs.frameworks import PYTEST, Framework
+from plugs.frameworks import PYTEST, ROOT, Framework, Release
 
-ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".plugs"
 _EXTRAS = "docker,ssh"
 
 
 class InstallationError(Exception):
-    """A framework could not be installed. The message says what pip said."""
+    """A framework could not be installed. The message is pip's."""
 
 
-def python_with(*frameworks: Framework) -> Path:
-    """Return the Python of an environment that has frameworks, what their tests need, and this package.
+def python_with(framework: Framework, release: Release) -> tuple[Path, str]:
+    """Return the Python of a virtual environment that has a framework, and the framework's version.
 
-    It is made once, and again when pyproject.toml or what is to be there has changed. Several frameworks that agree on
-    what they need are installed sooner together; pip says so where they do not.
+    It also has this package and whatever the framework's tests need. It is made once, and again when pyproject.toml or
+    the framework's newest release has changed.
 
     Raises:
-        InstallationError: pip could not install them.
-        pytest.skip.Exception: The Python that the first one needs is not on this machine.
+        InstallationError: pip could not install the framework.
+        pytest.skip.Exception: The Python that it needs is not on this machine.
     """
-    folder = KEPT / "+".join(framework.name for framework in frameworks)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
+    KEPT.mkdir(exist_ok=True)
+    folder = KEPT / f"{framework.name}-{release}"
+    program, python, stamp = _program(framework), folder / "bin" / "python", folder.with_suffix(".made-from")
+    with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may want it at once
-        theirs = [each for framework in frameworks for each in (framework.package, *framework.requirements)]
-        wanted = [f"{ROOT}[{_EXTRAS}]", *theirs, *PYTEST]
+        version = framework.lower_bound if release == "oldest" else _newest(program, framework)
+        beside = framework.oldest_with if release == "oldest" else ()
+        package = f"{framework.package}=={version}"
+        wanted = [f"{ROOT}[{_EXTRAS}]", package, *framework.requirements, *beside, *PYTEST]
         made_from = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + repr(wanted).encode()).hexdigest()
-        stamp, python = folder / "made-from", folder / "bin" / "python"
         if not stamp.exists() or stamp.read_text() != made_from:
             stamp.unlink(missing_ok=True)
-            _run([_program(frameworks[0]), "-m", "venv", "--without-pip", "--symlinks", str(folder)])
-            _install(python, wanted, frameworks[0])
+            _run([program, "-m", "venv", "--clear", "--without-pip", "--symlinks", str(folder)])
+            _install(python, wanted, framework)
             stamp.write_text(made_from)
-    return python
+    return python, version
 
 
 def _program(framework: Framework) -> str:
-    found = shutil.which(framework.python) if framework.python else sys.executable
-    if not found or subprocess.run([found, "--version"], capture_output=True, check=False).returncode != 0:
-        pytest.skip(f"no {framework.python} on PATH, which {framework.version} needs")
-    return found
+    """Return a Python of the version that a framework needs."""
+    if not framework.python:
+        return sys.executable
+    name = f"python{framework.python}"
+    asked = [shutil.which(name) or name, "-c", "import sys; print(sys.executable)"]
+    try:  # a Python of pyenv's runs when its version is chosen
+        return _run(asked, {**os.environ, "PYENV_VERSION": framework.python}).strip()
+    except (InstallationError, FileNotFoundError):
+        pytest.skip(f"no {name} on PATH, which {framework.package} needs")
+
+
+def _pip(python: str | Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", *options]
+
+
+def _newest(python: str, framework: Framework) -> str:
+    """Return the newest release that the extra allows and the index has."""
+    look = ("--dry-run", "--ignore-installed", "--no-deps", "--report", "-")
+    (found,) = json.loads(_run(_pip(python, *look, str(framework.requirement))))["install"]
+    version: str = found["metadata"]["version"]
+    return version
 
 
 def _install(python: Path, wanted: list[str], framework: Framework) -> None:
     # Most of it is never imported, and need not be compiled.
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile"]
+    pip = _pip(python, "--no-compile")
     if framework.too_new:
-        _run([*pip, "--no-deps", framework.package])
-        wanted = [each for each in wanted if each != framework.package] + _requirements(python, framework)
+        (package,) = (each for each in wanted if each.startswith(f"{framework.package}=="))
+        _run([*pip, "--no-deps", package])
+        wanted = [each for each in wanted if each != package] + _requirements(python, framework)
     _run([*pip, "--editable", *wanted])
 
 
 def _requirements(python: Path, framework: Framework) -> list[str]:
-    """Return what an installed framework needs, but for the versions of what is too new."""
+    """Return the requirements of an installed framework, without a version for what is too new."""
     code = "import importlib.metadata as m, sys; print(*m.requires(sys.argv[1]), sep='\\n')"
-    needed = _run([str(python), "-c", code, framework.package.partition("==")[0]]).splitlines()
+    needed = _run([str(python), "-c", code, framework.package]).splitlines()
     needed = [line for line in needed if "extra ==" not in line]
     return [next((name for name in framework.too_new if line.startswith(name)), line) for line in needed]
 
 
-def _run(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+def _run(argv: list[str], variables: dict[str, str] | None = None) -> str:
+    done = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise InstallationError(f"{' '.join(argv)}: {done.stderr.strip()[-2000:]}")
     return done.stdout

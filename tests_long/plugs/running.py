@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from plugs.frameworks import Framework
+from plugs.frameworks import Framework, Release
 from plugs.installation import python_with
 from plugs.places import PLACES, Place, own
 
@@ -24,35 +24,37 @@ class Outcome:
     """How the tests of one framework ended in one place."""
 
     framework: str
-    """The framework with its version, as `Framework.version` has it."""
+    """The name of the framework."""
+    release: Release
+    version: str
     place: str
     tests: Mapping[str, Mapping[str, str]]
     """By name: how each `ended` (passed, failed, expected, skipped), and `why`."""
     failure: str = ""
     """What went wrong, if anything that was not expected did; for people."""
 
-    def counted(self, file: str) -> tuple[int, int]:
-        """Return how many tests of a file passed, and how many there are, but for those that mean another place."""
+    def counted(self, file: str = "") -> tuple[int, int]:
+        """Return how many tests of one file, or of all, passed, and how many there are for this place."""
         ended = [
             test["ended"] for name, test in self.tests.items() if f"{file}::" in name and test["ended"] != "skipped"
         ]
         return ended.count("passed"), len(ended)
 
 
-def run(framework: Framework, place: str, *, file: str = "", beside: tuple[Framework, ...] = ()) -> Outcome:
-    """Run a suite, in the environment of its framework.
+def run(framework: Framework, release: Release, place: str, *, file: str = "") -> Outcome:
+    """Run a suite, in the virtual environment of its framework.
 
     Args:
-        framework: Whose.
+        framework: The framework.
+        release: Which release of it.
         place: A name of `PLACES`, or `own ` and one of the framework's own.
         file: The only file of the suite to run; all if not given.
-        beside: The frameworks whose environment it is, if it is not in one of its own.
 
     Raises:
         InstallationError: The framework could not be installed.
         pytest.fail.Exception: The engine is not on this machine.
     """
-    python = python_with(*(beside or (framework,)))
+    python, version = python_with(framework, release)
     opened = own(place.removeprefix("own ")) if place.startswith("own ") else PLACES[place]()
     with opened as where, tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "outcomes.json"
@@ -60,7 +62,7 @@ def run(framework: Framework, place: str, *, file: str = "", beside: tuple[Frame
         done = subprocess.run(
             argv,
             cwd=folder,
-            env=_variables(framework, where, python, written),
+            env={**_variables(framework, where, python, written), "PLUG_RELEASE": release},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -69,7 +71,7 @@ def run(framework: Framework, place: str, *, file: str = "", beside: tuple[Frame
         )
         tests = json.loads(written.read_text()) if written.exists() else {}
     went_wrong = done.returncode != 0 and not (tests and place.startswith("own "))
-    return Outcome(framework.version, place, tests, done.stdout + done.stderr if went_wrong else "")
+    return Outcome(framework.name, release, version, place, tests, done.stdout + done.stderr if went_wrong else "")
 
 
 def _variables(framework: Framework, place: Place, python: Path, written: Path) -> dict[str, str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
-from plugs.frameworks import FRAMEWORKS
+from plugs.frameworks import FRAMEWORKS, RELEASES
 from plugs.places import PLACES
 from plugs.running import Outcome
 
@@ -22,22 +23,25 @@ _TABLE = re.compile(r"(<!-- table: plugs -->\n)(?:\|.*\n)*")
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Return the table of what passed, with a line for each suite that was run."""
-    found = {(outcome.framework, outcome.place): outcome for outcome in outcomes}
+    """Return the table of what passed, with a line for each suite and release that was run."""
+    found = {(outcome.framework, outcome.release, outcome.place): outcome for outcome in outcomes}
     heads = ["framework", "its tests", *(_HEADS[place] for place in PLACES), "its own backends"]
     lines = [heads, ["---"] * len(heads)]
-    for framework in FRAMEWORKS:
+    for framework, release in product(FRAMEWORKS, RELEASES):
         for file, what in framework.suites:
-            ours = [_numbers(found.get((framework.version, place)), file) for place in PLACES]
-            own = {name: _numbers(found.get((framework.version, f"own {name}")), file) for name in framework.own}
-            said = ", ".join(f"{name} {numbers}" for name, numbers in own.items() if numbers)
-            if said or any(ours):
-                lines.append([framework.version, what, *ours, said])
+            ended = {place: outcome for (*key, place), outcome in found.items() if key == [framework.name, release]}
+            numbers = {place: _numbers(outcome, file) for place, outcome in ended.items()}
+            own = ", ".join(f"{name} {theirs}" for name in framework.own if (theirs := numbers.get(f"own {name}")))
+            if any(numbers.values()):
+                version = next(iter(ended.values())).version
+                lines.append(
+                    [f"{framework.package} {version}", what, *(numbers.get(place, "") for place in PLACES), own]
+                )
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _numbers(outcome: Outcome | None, file: str) -> str:
-    passed, there_are = outcome.counted(file) if outcome else (0, 0)
+def _numbers(outcome: Outcome, file: str) -> str:
+    passed, there_are = outcome.counted(file)
     return f"{passed}/{there_are}" if there_are else ""
 
 

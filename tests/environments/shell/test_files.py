@@ -285,3 +285,28 @@ def test_what_a_command_reads_is_private_and_gone(env: BaseEnvironment, tmp_path
         assert place.endswith(" (deleted)") and not path.exists()
         assert permissions(path.parent) == 0o700
         assert mode == "600"
+
+
+def test_text_is_refused_in_an_encoding_that_python_does_not_know(env: BaseEnvironment, tmp_path: Path) -> None:
+    path = str(tmp_path / "text")
+    for given, says in (
+        ({"encoding": "utf-9"}, "encoding is 'utf-9'"),
+        ({"encoding": "hex"}, "encoding is 'hex'"),
+        ({"encoding": "utf-8\0"}, "encoding is"),
+        ({"encoding": 100}, "encoding is of type int"),
+        ({"errors": "lenient"}, "errors is 'lenient'"),
+        ({"errors": None}, "errors is of type NoneType"),
+    ):
+        for act in (lambda: env.read_text(path, **given), lambda: env.write_text(path, "x", **given)):  # noqa: B023
+            with pytest.raises((TypeError, ValueError), match=says):
+                act()
+    assert not (tmp_path / "text").exists()
+
+
+def test_decoding_names_the_first_bytes_that_are_not_text(env: BaseEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"text" * 30_000 + b"\xff")
+    with pytest.raises(UnicodeDecodeError, match=r"position 120000: .*binary.*read_bytes") as raised:
+        env.read_text(tmp_path / "binary")
+    assert raised.value.start == 120_000
+    assert env.read_text(tmp_path / "binary", limit=120_000) == "text" * 30_000
+    assert env.read_text(tmp_path / "binary", errors="replace")[-2:] == "t\ufffd"

@@ -45,6 +45,11 @@ async def test_a_session_keeps_its_state(env: AsyncEnvironment, work: Path) -> N
 async def test_files_are_moved(env: AsyncEnvironment, work: Path, tmp_path: Path) -> None:
     await env.write_bytes("in/there", b"text")
     assert await env.read_bytes("in/there", limit=2) == b"te"
+    await env.write_text("in/there", "né\r\n", "latin-1")
+    assert await env.read_bytes("in/there") == b"n\xe9\r\n"
+    assert await env.read_text("in/there", "latin-1", limit=2) == "né"
+    with pytest.raises(UnicodeDecodeError, match=r"position 1: .*'in/there'"):
+        await env.read_text("in/there")
     await env.put_file(work / "in/there", "in/again")
     await env.get_dir("in", tmp_path / "out")
     assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["again", "there"]

@@ -80,6 +80,10 @@ def test_scripts_of_a_session_share_what_they_define_and_their_figures_are_image
         async with web_server.client() as client:
             await _called(client, "execute_code", code="x = 20", session=True)
             assert (await _called(client, "execute_code", code="x + 1", session=True))["value"] == "21"
+            await _called(client, "execute_code", code="x = 30", session="other")
+            assert (await _called(client, "execute_code", code="x", session=True))["value"] == "20"
+            calls = "from hermes_tools import terminal\nterminal('echo in')['output'] * (x // 15)"
+            assert (await _called(client, "execute_code", code=calls, session="other"))["value"] == repr("in\n" * 2)
             assert "NameError" in (await _called(client, "execute_code", code="x"))["output"]
             result = await client.call_tool("execute_code", {"code": DRAWS_TWO, "session": True})
             images = [content for content in result.content if content.type == "image"]
@@ -87,7 +91,7 @@ def test_scripts_of_a_session_share_what_they_define_and_their_figures_are_image
                 ("image/png", base64.b64encode(FIGURE).decode())
             ] * 2
         async with web_server.client() as other:
-            assert "NameError" in (await _called(other, "execute_code", code="x", session=True))["output"]
+            assert "NameError" in (await _called(other, "execute_code", code="x", session="other"))["output"]
 
     run(test)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from environments.errors import TerminalError
-from hermes_env.report_command import report_command
+from hermes_env.cli.report import report_command
 
 HOSTILE = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> \u2028 \ud800"
 

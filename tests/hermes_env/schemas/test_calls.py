@@ -63,6 +63,15 @@ def test_scripts_of_a_session_share_what_they_define(env: BaseEnvironment) -> No
     )
 
 
+def test_scripts_of_a_named_session_share_what_they_define(env: BaseEnvironment) -> None:
+    called("execute_code", {"code": "x = 1", "session": "one"})
+    called("execute_code", {"code": "x = 2", "session": "two"})
+    assert called("execute_code", {"code": "x", "session": "one"})["value"] == "1"
+    assert called("execute_code", {"code": "x", "session": "two"})["value"] == "2"
+    assert "NameError" in called("execute_code", {"code": "x", "session": True})["output"]
+    assert "value" not in called("execute_code", {"code": "1", "session": "false"})
+
+
 def test_figures_that_an_answer_cannot_hold_are_told_of(env: BaseEnvironment) -> None:
     note = called("execute_code", {"code": DRAWS_TWO, "session": True})["note"]
     assert note == "2 figures were made; this answer cannot hold them: save them to files."

@@ -19,7 +19,7 @@ from environments.conformance.check import wait_until
 from hermes_env.batch import read_results, run_batch
 from hermes_env.batch.journal import BEGUN
 from hermes_env.batch.named_work import work_named
-from hermes_env.foreground import run_interruptibly
+from hermes_env.cli.foreground import run_interruptibly
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from targets.engines import unavailable
 from targets.report_record import RecordFile, record, small
 
-from hermes_env.report_command import report_command
+from hermes_env.cli.report import report_command
 
 __all__ = ["record", "small"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermes_env.options import Backend, Cwd, Record, Settings, Verbose, settings_from
+from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
 if TYPE_CHECKING:
     from environments import BaseEnvironment
@@ -51,10 +51,10 @@ def shell_command(
     rule or a person did not allow, and 125 for an error of ours.
     """
     from environments.result import KILLED_EXIT_CODE
-    from hermes_env.foreground import run_in_environment
-    from hermes_env.interactive.raw_terminal import terminal_of_input
-    from hermes_env.interactive.session import InteractiveSession
-    from hermes_env.live_output import LiveOutput
+    from hermes_env.cli.foreground import run_in_environment
+    from hermes_env.cli.interactive.raw_terminal import terminal_of_input
+    from hermes_env.cli.interactive.session import InteractiveSession
+    from hermes_env.cli.streams import LiveOutput
 
     session = InteractiveSession(terminal_of_input())
     output = LiveOutput(session.interrupt, raw=True)

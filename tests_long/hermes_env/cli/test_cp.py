@@ -15,10 +15,10 @@ from targets.command_line import WORDS, Opens, Start, in_this_process
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance.check import wait_until
-from hermes_env.copying.copy import download, upload
-from hermes_env.copying.places import Route, place_in, route_of
-from hermes_env.copying.streams import download_stream, upload_stream
-from hermes_env.live_output import LiveOutput
+from hermes_env.cli.copying.copy import download, upload
+from hermes_env.cli.copying.places import Route, place_in, route_of
+from hermes_env.cli.copying.streams import download_stream, upload_stream
+from hermes_env.cli.streams import LiveOutput
 
 Copies = Callable[[str, str], None]
 

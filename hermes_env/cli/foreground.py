@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from environments import BaseEnvironment, create_environment
 from hermes_env.approver import approver
-from hermes_env.live_output import LiveOutput
+from hermes_env.cli.streams import LiveOutput
 from hermes_env.progress import ShownProgress
 
 Result = TypeVar("Result")

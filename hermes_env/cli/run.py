@@ -13,8 +13,8 @@ import typer
 from environments.errors import DENIED, TerminalError
 from environments.model_view import harmless
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.endings import ERROR_EXIT_CODE, JsonObject, status_of_error
-from hermes_env.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
+from hermes_env.cli.errors import ERROR_EXIT_CODE, JsonObject, status_of_error
+from hermes_env.cli.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
     from code_execution import ExecutionResult
@@ -69,8 +69,8 @@ def run_command(
     code = read_script(script)
 
     from code_execution import execute_code
-    from hermes_env.foreground import run_in_environment
-    from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
+    from hermes_env.cli.foreground import run_in_environment
+    from hermes_env.cli.streams import BROKEN_PIPE_EXIT_CODE, LiveOutput
 
     interrupt = threading.Event()
     output = LiveOutput(when_reader_leaves=interrupt.set, raw=raw)

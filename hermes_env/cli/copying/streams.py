@@ -16,9 +16,9 @@ from environments.cancellation import check_scope, ended_in_scope
 from environments.errors import TerminalError
 from environments.output import BoundedCapture, Channel
 from environments.starting import Counter
-from hermes_env.copying.copy import status_there
-from hermes_env.live_output import LiveOutput
-from hermes_env.standard_input import PIECE
+from hermes_env.cli.copying.copy import status_there
+from hermes_env.cli.standard_input import PIECE
+from hermes_env.cli.streams import LiveOutput
 
 _POLL = 100
 """Milliseconds between looks at whether the copy is still wanted."""

@@ -17,11 +17,11 @@ from environments.options import Command, checked
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.standard_input import InputPump
+from hermes_env.cli.standard_input import InputPump
 
 if TYPE_CHECKING:
-    from hermes_env.exec_result import CapturedOutput
-    from hermes_env.live_output import LiveOutput
+    from hermes_env.cli.exec_result import CapturedOutput
+    from hermes_env.cli.streams import LiveOutput
 
 _POLL = 0.1
 """Seconds between looks at whether the command is to end."""

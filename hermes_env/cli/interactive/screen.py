@@ -6,7 +6,7 @@ import re
 import threading
 
 from environments.output import Channel
-from hermes_env.live_output import LiveOutput
+from hermes_env.cli.streams import LiveOutput
 
 _MODES = re.compile(rb"\x1b\[\?([0-9;]{1,64})([hl])")
 _USUALLY_ON = frozenset((b"7", b"8", b"25"))

@@ -21,7 +21,7 @@ def test_two_show_the_log_wherever_they_stand_and_one_shows_none(hermes_env: Com
 
 def test_the_log_holds_no_secret_and_no_control_of_a_terminal() -> None:
 
-    from hermes_env.debug_log import log_to_stderr
+    from hermes_env.cli.debug_log import log_to_stderr
 
     logger = logging.getLogger("environments.of_somebody_else")  # which takes out nothing itself
     level = logging.getLogger("environments").level

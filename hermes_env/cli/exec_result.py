@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from environments.output import BoundedCapture, Channel
-from hermes_env.endings import JsonObject, status_of_error
-from hermes_env.streamed_command import Ending
+from hermes_env.cli.errors import JsonObject, status_of_error
+from hermes_env.cli.streamed_command import Ending
 
 
 class CapturedOutput:

@@ -10,10 +10,10 @@ import typer
 from environments.errors import TerminalError
 from environments.model_view import plain
 from environments.result import DENIED_EXIT_CODE
-from hermes_env.endings import ERROR_EXIT_CODE
-from hermes_env.look import looked_for, tell_failures
-from hermes_env.ls_command import described
-from hermes_env.options import BackendAlone, Task, Verbose
+from hermes_env.cli.errors import ERROR_EXIT_CODE
+from hermes_env.cli.look import looked_for, tell_failures
+from hermes_env.cli.ls import described
+from hermes_env.cli.options import BackendAlone, Task, Verbose
 
 if TYPE_CHECKING:
     from environments.found_target import FoundTarget

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from environments.errors import TerminalError
-from hermes_env.options import Backend, Cwd, Record, Settings, Verbose, settings_from
+from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
 if TYPE_CHECKING:
     from environments import BaseEnvironment
-    from hermes_env.copying.places import Route
-    from hermes_env.live_output import LiveOutput
+    from hermes_env.cli.copying.places import Route
+    from hermes_env.cli.streams import LiveOutput
 
 
 def cp_command(
@@ -43,9 +43,9 @@ def cp_command(
     from environments.cancellation import CancelScope
     from environments.errors import CallCancelledError
     from environments.result import INTERRUPT_EXIT_CODE
-    from hermes_env.copying.places import route_of
-    from hermes_env.foreground import run_in_environment
-    from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
+    from hermes_env.cli.copying.places import route_of
+    from hermes_env.cli.foreground import run_in_environment
+    from hermes_env.cli.streams import BROKEN_PIPE_EXIT_CODE, LiveOutput
 
     route = route_of(source, destination)
     scope = CancelScope()
@@ -71,8 +71,8 @@ def cp_command(
 
 
 def _copy(environment: BaseEnvironment, route: Route, output: LiveOutput | None) -> None:
-    from hermes_env.copying.copy import download, upload
-    from hermes_env.copying.streams import download_stream, upload_stream
+    from hermes_env.cli.copying.copy import download, upload
+    from hermes_env.cli.copying.streams import download_stream, upload_stream
 
     if output:
         download_stream(environment, route.source, output)

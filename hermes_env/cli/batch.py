@@ -15,7 +15,7 @@ import typer
 from environments.errors import SettingsError
 from environments.model_view import plain
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.batch_options import (
+from hermes_env.cli.batch_options import (
     Address,
     AsJson,
     Budget,
@@ -29,7 +29,7 @@ from hermes_env.batch_options import (
     Workers,
     WorkName,
 )
-from hermes_env.options import Backend, Cwd, Record, Settings, Timeout, Verbose, settings_from
+from hermes_env.cli.options import Backend, Cwd, Record, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
     from hermes_env.batch import Summary
@@ -115,7 +115,7 @@ def _function(name: str | None) -> Work | None:
 
 def _run(work: Callable[[], Summary], interrupt: threading.Event) -> Summary:
     from hermes_env.batch import TaskError
-    from hermes_env.foreground import run_interruptibly
+    from hermes_env.cli.foreground import run_interruptibly
 
     try:
         return run_interruptibly(work, partial(_end, interrupt), again=_leave)

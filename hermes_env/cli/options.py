@@ -80,7 +80,7 @@ def _in_all(context: typer.Context, count: int) -> int:
     total: int = context.meta.get(_VERBOSITY, 0) + count
     context.meta[_VERBOSITY] = total
     if total > 1:
-        from hermes_env.debug_log import log_to_stderr
+        from hermes_env.cli.debug_log import log_to_stderr
 
         log_to_stderr()
     return total

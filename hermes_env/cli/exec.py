@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermes_env.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
+from hermes_env.cli.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
     from environments import BaseEnvironment
@@ -48,11 +48,11 @@ def exec_command(
     On a terminal the output may have colours; other terminal controls are taken out, unless --raw is given. A pipe
     or a file gets everything as it is.
     """
-    from hermes_env.exec_result import CapturedOutput
-    from hermes_env.foreground import run_in_environment
-    from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
-    from hermes_env.standard_input import standard_input
-    from hermes_env.streamed_command import Ending, StreamedCommand
+    from hermes_env.cli.exec_result import CapturedOutput
+    from hermes_env.cli.foreground import run_in_environment
+    from hermes_env.cli.standard_input import standard_input
+    from hermes_env.cli.streamed_command import Ending, StreamedCommand
+    from hermes_env.cli.streams import BROKEN_PIPE_EXIT_CODE, LiveOutput
 
     began = time.monotonic()
     text = words[0] if len(words) == 1 else shlex.join(words)

@@ -48,7 +48,7 @@ def shown_look(look: Callable[..., Result], verbose: int) -> Result:
         typer.Exit: Ctrl-C ended the wait.
     """
     from environments import CallCancelledError, CancelScope
-    from hermes_env.foreground import run_interruptibly
+    from hermes_env.cli.foreground import run_interruptibly
     from hermes_env.progress import ShownLook
 
     scope = CancelScope()

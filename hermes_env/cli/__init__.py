@@ -15,27 +15,27 @@ from typing import Annotated
 import typer
 
 # Read by its path, as `environments` may be what is not ours.
-if _taken := runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))["taken_name"]():
+if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "own_names.py"))["taken_name"]():
     sys.stderr.write(f"hermes-env: {_taken}\n")
     sys.exit(125)
 
 from environments.errors import TerminalError
 from environments.model_view import plain
-from hermes_env.batch_command import batch_command
-from hermes_env.completion_command import completion_command, prepare_completion
-from hermes_env.cp_command import cp_command
-from hermes_env.doctor import doctor
-from hermes_env.endings import ERROR_EXIT_CODE, exit_code_of_error, reporting
-from hermes_env.exec_command import exec_command
-from hermes_env.exec_result import failed_command
-from hermes_env.gc_command import gc_command
-from hermes_env.ls_command import ls_command
-from hermes_env.mcp_command import mcp_command
-from hermes_env.options import Verbose
-from hermes_env.report_command import report_command
-from hermes_env.rm_command import rm_command
-from hermes_env.run_command import failed_script, run_command
-from hermes_env.shell_command import shell_command
+from hermes_env.cli.batch import batch_command
+from hermes_env.cli.completion import completion_command, prepare_completion
+from hermes_env.cli.cp import cp_command
+from hermes_env.cli.doctor import doctor_command
+from hermes_env.cli.errors import ERROR_EXIT_CODE, exit_code_of_error, reporting
+from hermes_env.cli.exec import exec_command
+from hermes_env.cli.exec_result import failed_command
+from hermes_env.cli.gc import gc_command
+from hermes_env.cli.ls import ls_command
+from hermes_env.cli.mcp import mcp_command
+from hermes_env.cli.options import Verbose
+from hermes_env.cli.report import report_command
+from hermes_env.cli.rm import rm_command
+from hermes_env.cli.run import failed_script, run_command
+from hermes_env.cli.shell import shell_command
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What is in the way of what is printed to a file. What else is written says by itself what it was."""
@@ -60,7 +60,7 @@ app.command("ls")(ls_command)
 app.command("rm")(rm_command)
 app.command("mcp")(mcp_command)
 app.command("report")(report_command)
-app.command("doctor")(doctor)
+app.command("doctor")(doctor_command)
 app.command("gc")(gc_command)
 app.command("completion")(completion_command)
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from environments.model_view import plain
-from hermes_env.look import looked_for, shown_look, tell_failures
-from hermes_env.options import Verbose
+from hermes_env.cli.look import looked_for, shown_look, tell_failures
+from hermes_env.cli.options import Verbose
 
 
 def gc_command(

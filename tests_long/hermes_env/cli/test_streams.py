@@ -21,9 +21,9 @@ from targets.streamed import (
 from environments import BaseEnvironment, UnsupportedError
 from environments.conformance.check import wait_until
 from environments.shell.process import ShellProcess
-from hermes_env import streamed_command
-from hermes_env.interactive.session import InteractiveSession
-from hermes_env.streamed_command import Ending, StreamedCommand
+from hermes_env.cli import streamed_command
+from hermes_env.cli.interactive.session import InteractiveSession
+from hermes_env.cli.streamed_command import Ending, StreamedCommand
 
 
 @pytest.fixture(scope="module", params=[local, per_command], ids=["local", "per command"])

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from environments.model_view import plain
-from hermes_env.look import reason, shown_look
-from hermes_env.ls_command import USES
-from hermes_env.options import Backend, Cwd, Settings, Verbose, settings_from
+from hermes_env.cli.look import reason, shown_look
+from hermes_env.cli.ls import USES
+from hermes_env.cli.options import Backend, Cwd, Settings, Verbose, settings_from
 
 if TYPE_CHECKING:
     from environments.found_target import Use
@@ -51,7 +51,7 @@ class Finding:
     """How many targets run or are kept, by their use; None if they cannot be looked at."""
 
 
-def doctor(
+def doctor_command(
     backend: Backend = None,
     cwd: Cwd = None,
     assignments: Settings = None,

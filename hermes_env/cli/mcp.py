@@ -11,7 +11,7 @@ from environments.errors import SettingsError
 from environments.extras import missing_library
 from environments.plain_number import plain_number
 from environments.secrets import keep_secret
-from hermes_env.options import Backend, Cwd, Record, Settings, Verbose, settings_from
+from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
 TOKEN = "HERMES_MCP_TOKEN"  # noqa: S105 - the name of a variable
 

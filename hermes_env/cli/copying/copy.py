@@ -9,7 +9,7 @@ from pathlib import Path
 from environments.base import BaseEnvironment
 from environments.errors import TargetFileNotFoundError, TerminalError
 from environments.files import FileStatus
-from hermes_env.copying.places import place_in
+from hermes_env.cli.copying.places import place_in
 
 
 def upload(environment: BaseEnvironment, source: str, destination: str) -> None:

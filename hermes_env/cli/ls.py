@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from environments.model_view import plain
-from hermes_env.look import looked_for, tell_failures
-from hermes_env.options import BackendAlone, Task, Verbose
+from hermes_env.cli.look import looked_for, tell_failures
+from hermes_env.cli.options import BackendAlone, Task, Verbose
 
 if TYPE_CHECKING:
     from rich.table import Table

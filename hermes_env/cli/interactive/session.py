@@ -17,11 +17,11 @@ from environments.cancellation import CancelScope
 from environments.errors import CallCancelledError
 from environments.process import Process
 from environments.result import INTERRUPT_EXIT_CODE
-from hermes_env.interactive.keys import Keys
-from hermes_env.interactive.raw_terminal import RawTerminal, size_of
-from hermes_env.interactive.screen import Screen
-from hermes_env.live_output import LiveOutput
-from hermes_env.standard_input import InputPump
+from hermes_env.cli.interactive.keys import Keys
+from hermes_env.cli.interactive.raw_terminal import RawTerminal, size_of
+from hermes_env.cli.interactive.screen import Screen
+from hermes_env.cli.standard_input import InputPump
+from hermes_env.cli.streams import LiveOutput
 
 _LAST_WORDS = 1000
 """Milliseconds in which a terminal has to have room for what puts it right."""

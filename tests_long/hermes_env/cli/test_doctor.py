@@ -5,7 +5,7 @@ from pathlib import Path
 
 from targets import shelf
 
-from hermes_env.doctor import Finding
+from hermes_env.cli.doctor import Finding
 
 
 def line_of(output: str, backend: str) -> str:
@@ -52,7 +52,7 @@ def test_json_is_one_object_with_what_each_backend_has_and_what_is_left(hermes_e
 
 
 def test_what_is_left_is_counted_and_what_cannot_be_looked_at_is_named(hermes_env, things, monkeypatch) -> None:
-    monkeypatch.setattr("hermes_env.doctor.try_backend", lambda name, *_: Finding(name, "works", "a shelf"))
+    monkeypatch.setattr("hermes_env.cli.doctor.try_backend", lambda name, *_: Finding(name, "works", "a shelf"))
     for number, use in enumerate(("orphan", "orphan", "live")):
         things.put(f"thing-{number}", use=use)
     monkeypatch.setattr("environments.backend_names", list)
