@@ -17,7 +17,6 @@ from tools.tool_output_limits import get_max_bytes
 from environments import create_environment
 from hermes_env.plugs.hermes_agent_interrupts import attended
 from hermes_env.plugs.hermes_agent_scripts import execute_code
-from hermes_tools.model_output import captured, with_notice
 
 _ALL = 2**31 - 1
 """Bytes of output to keep for the tools themselves, which take it apart."""
@@ -95,7 +94,7 @@ class HermesEnvironment(BaseEnvironment):
         result = attended(lambda end: run(command, interrupt=end, **how))
         if bounded_capture:
             self.cwd = result.cwd or self.cwd
-        output = with_notice(captured(result))
+        output = result.captured.with_count()
         if result.timed_out:
             output += f"\n[Command timed out after {limit}s]"
         elif result.interrupted:
