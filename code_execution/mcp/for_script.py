@@ -56,8 +56,8 @@ def running_servers(
         from anyio.from_thread import start_blocking_portal
 
         from code_execution.mcp.server import RunningServer
-    except ImportError as error:
-        raise missing_library("code_execution.mcp_servers", "mcp", "mcp") from error
+    except ImportError:
+        raise missing_library("code_execution.mcp_servers", "mcp", "mcp") from None
     with start_blocking_portal() as portal:
         running = [portal.call(RunningServer, name, server) for name, server in servers.items()]
         with _served(portal, running):

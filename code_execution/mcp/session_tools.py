@@ -127,8 +127,8 @@ def mcp_tools(
     """
     try:
         from mcp import Client, ClientSession
-    except ImportError as error:
-        raise missing_library("mcp_tools", "mcp", "mcp") from error
+    except ImportError:
+        raise missing_library("mcp_tools", "mcp", "mcp") from None
     if not isinstance(session, ClientSession | Client):
         kind = type(session).__name__
         raise TypeError(f"session is of type {kind}; give an open mcp.ClientSession or mcp.Client")

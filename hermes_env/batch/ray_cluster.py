@@ -53,8 +53,8 @@ def ray_library() -> ModuleType:
     """Return Ray. Raises MissingExtraError where it is not installed."""
     try:
         import ray
-    except ImportError as error:
-        raise missing_library("a batch with the engine ray", "ray", "ray") from error
+    except ImportError:
+        raise missing_library("a batch with the engine ray", "ray", "ray") from None
     return ray
 
 

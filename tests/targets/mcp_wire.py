@@ -15,6 +15,34 @@ INITIALIZE = {
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
 }
+MODERN = "2026-07-28"
+"""The version that begins without `initialize`."""
+DISCOVER = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "server/discover",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    },
+}
+"""The request that a client of that version may begin with."""
+
+
+def check_discovery(answer: dict[str, Any]) -> None:
+    """Check the answer to `DISCOVER`, which the newest revision of the specification describes."""
+    from mcp.types import DiscoverResult
+
+    result = answer["result"]
+    DiscoverResult.model_validate(result)
+    assert (result["resultType"], result["capabilities"]["tools"]) == ("complete", {"listChanged": False})
+    assert "environment of this session" in result["instructions"]
+    assert {"ttlMs", "cacheScope"} <= set(result)
+    assert result["supportedVersions"][-1] == "2025-11-25" and MODERN not in result["supportedVersions"]
+    assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "hermes-env"
 
 
 def call_of(tool: str, **arguments: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def test_without_the_sdk_the_extra_is_named(
     for module in ("mcp", "code_execution.mcp.server"):
         monkeypatch.setitem(sys.modules, module, None)
     assert "hermes-environments[mcp]" in str(execute_code("# ours", env=env).error)
-    with pytest.raises(MissingExtraError, match=r"mcp_tools needs the mcp package.*hermes-environments\[mcp\]"):
+    with pytest.raises(MissingExtraError, match=r"mcp_tools needs the extra mcp.*hermes-environments\[mcp\]"):
         mcp_tools(None)  # type: ignore[arg-type]
     assert execute_code("print(1)", env=env).output == "1\n"
 

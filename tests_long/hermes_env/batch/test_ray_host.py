@@ -162,5 +162,5 @@ def test_resources_that_cannot_be_had_are_refused(resources: dict[str, float | s
 
 def test_the_extra_is_named_where_ray_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match="a batch with the engine ray needs the ray package"):
+    with pytest.raises(MissingExtraError, match="a batch with the engine ray needs the extra ray"):
         make_engine("ray", Plan(1, "local"))

@@ -6,6 +6,8 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from targets.awaiting import until
 from targets.command_line import WORDS
 from targets.mcp_server import TOKEN, Session, run, serving
-from targets.mcp_wire import INITIALIZE, Pipe, answered, call_of
+from targets.mcp_wire import INITIALIZE, Pipe, answered, begun, call_of
 from targets.processes import all_gone, having
 
 from environments.conformance.check import wait_until
@@ -36,6 +38,19 @@ def test_a_session_that_nobody_uses_ends(server_variables: dict[str, str], tmp_p
             await until(lambda: not having(nap))
 
     run(test)
+
+
+def test_a_connection_outlasts_a_pause_of_its_client(server_variables: dict[str, str]) -> None:
+    """uvicorn closes an idle connection after 5 s by default."""
+    with serving(server_variables) as server:
+        connection, response = begun(server.url, INITIALIZE, TOKEN)
+        with closing(connection):
+            response.read()
+            wire = connection.sock
+            time.sleep(6)
+            connection.request("DELETE", "/mcp", headers={"Authorization": f"Bearer {TOKEN}"})
+            assert connection.getresponse().status == 400  # it names no session
+            assert connection.sock is wire
 
 
 def test_a_short_token_is_warned_of_where_only_this_machine_can_connect(server_variables: dict[str, str]) -> None:

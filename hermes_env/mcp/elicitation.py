@@ -1,4 +1,4 @@
-"""Asking a client's user whether something may be done, by a form that the client shows."""
+"""Elicitation: approvals are asked for by a form that the client shows to its user."""
 
 from __future__ import annotations
 
@@ -25,50 +25,49 @@ FORM: dict[str, object] = {
     "required": ["decision"],
 }
 
-Ask = Callable[[str], "Future[ElicitResult]"]
-"""Shows a client a text with the form."""
 
-
-def can_ask(capabilities: ClientCapabilities | None) -> bool:
-    """Whether a client shows forms. One that names no kind of elicitation shows those."""
+def has_forms(capabilities: ClientCapabilities | None) -> bool:
+    """Return whether a client shows forms. One that declares elicitation without a mode shows forms."""
     elicitation = capabilities.elicitation if capabilities else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-class Consents:
-    """What the user of one client has allowed for good, which is until the client leaves."""
+class Approvals:
+    """The approvals of one client's user, of which some last until the session ends."""
 
     def __init__(self) -> None:
-        self._allowed: set[tuple[str, ...]] = set()
+        self._lasting: set[tuple[str, str]] = set()
 
-    def cover(self, request: Request) -> bool:
-        """Whether the user has allowed it already."""
-        return _key(request) in self._allowed
-
-    def ask(self, request: Request, question: str, ask: Ask) -> bool | Deny:
-        """Ask the user, and wait for the answer.
+    def decide(
+        self, request: Request, question: str, show: Callable[[str], Future[ElicitResult]] | None
+    ) -> bool | Deny:
+        """Return the user's decision, from any thread but that of the event loop.
 
         Args:
-            request: What is about to be done.
-            question: What there is to consider.
-            ask: Shows the form.
+            request: The command, script or tool call.
+            question: The reason for asking.
+            show: Shows a text with the form; None for a client that cannot.
         """
-        text = f"Approval is asked for: {visible(question)}\n\n{visible(asked_about(request))}"
+        key = _key(request)
+        if key in self._lasting:
+            return True
+        if show is None:
+            return Deny(f"it needs approval ({question}), and the client has no way to ask for it")
         try:
-            answer = ask(text).result()
+            answer = show(f"Approval is asked for: {visible(question)}\n\n{visible(asked_about(request))}").result()
         except CancelledError:
             return Deny("it is no longer waited for")
-        except (MCPError, RuntimeError):  # the client cannot show it, or has gone
+        except (MCPError, RuntimeError):  # the client cannot show it, or the call is over
             return Deny(f"it needs approval ({question}), and the client could not ask")
         decision = (answer.content or {}).get("decision") if answer.action == "accept" else DENY
         if decision == SESSION:
-            self._allowed.add(_key(request))
+            self._lasting.add(key)
         return decision in (ONCE, SESSION)
 
 
-def _key(request: Request) -> tuple[str, ...]:
+def _key(request: Request) -> tuple[str, str]:
     if isinstance(request, CommandRequest):
-        return ("command", request.command)
+        return "command", request.command
     if isinstance(request, ScriptRequest):
-        return ("script", request.code)
-    return ("tool", request.tool)
+        return "script", request.code
+    return "tool", request.tool

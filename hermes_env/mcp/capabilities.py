@@ -1,4 +1,4 @@
-"""What the server offers to each client: which tools, and an environment made with which settings."""
+"""The capabilities of the server: which tools each client is offered, and how its environment is made."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _DEFAULT_TASK = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """What each client gets."""
+class ClientCapabilities:
+    """The tools and the environment of each client."""
 
     backend: str | None
     """The backend's name; None is the configured one."""
@@ -27,18 +27,18 @@ class Offer:
     """Settings of its environment, over those that are configured."""
     tools: Toolset
     on_progress: Callable[[Progress], object]
-    """Told here what starts are doing, beside the client."""
+    """Receives the progress of starts, as the client does."""
     place: str
-    """The name of the backend that it is."""
+    """The backend's name, configured or given."""
     is_task_chosen: bool
-    """Whether all clients work for one task, by which what is kept is found again."""
+    """Whether all clients work for one task, by whose id what is kept is found again."""
 
     def environment(self, approve: Approver, on_progress: OnProgress) -> BaseEnvironment:
-        """Make an environment for one client; nothing of it is started yet.
+        """Make an environment for one client. It starts with its first use.
 
         Args:
             approve: Asks the client's user.
-            on_progress: Tells the client.
+            on_progress: Receives the progress of its start.
 
         Raises:
             TerminalError: See `create_environment`.
@@ -49,19 +49,19 @@ class Offer:
 
 
 @contextmanager
-def offered(
+def checked_capabilities(
     backend: str | None,
     settings: Mapping[str, object],
     tools: Iterable[str] | None,
     on_progress: Callable[[Progress], object],
-) -> Iterator[Offer]:
-    """Find out before there is any client whether an environment can be made, and yield what makes more.
+) -> Iterator[ClientCapabilities]:
+    """Check the arguments by making one environment, which is never started, and yield the capabilities.
 
     Args:
         backend: The backend's name; None is the configured one.
         settings: Settings over those that are configured.
         tools: Names of the tools; None is all of them.
-        on_progress: Told here what starts are doing.
+        on_progress: Receives the progress of starts.
 
     Raises:
         SettingsError: There is no such tool.
@@ -72,8 +72,8 @@ def offered(
             raise SettingsError(
                 f"--tool {name}: there is no such tool{closest(name, BUILT_IN)}; there are: {', '.join(BUILT_IN)}"
             )
-    # It is never started. As long as it is there, a record of all the others is one run.
+    # It is kept for the whole block: the records of all clients are then one run.
     with create_environment(backend, **settings) as environment:
         found = environment.settings
         is_task_chosen = found.container_persistent or found.task_id != _DEFAULT_TASK
-        yield Offer(backend, settings, Toolset.of(tools, None), on_progress, found.env, is_task_chosen)
+        yield ClientCapabilities(backend, settings, Toolset.of(tools, None), on_progress, found.env, is_task_chosen)
