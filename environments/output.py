@@ -156,7 +156,7 @@ class CapturedText(NamedTuple):
         return f"{head}{before}{notice}\n{tail}"
 
     def with_count(self) -> str:
-        """Return the text, with a line for the number of bytes that were left out of a command's output, if any were."""
+        """Return the text, with a line for the number of bytes that were left out of the output, if any were."""
         return self.with_notice(f"[{self.omitted_bytes} bytes of output omitted]")
 
 

@@ -12,8 +12,7 @@ import pytest
 from targets.mcp_fixtures import Configure
 
 from code_execution import execute_code, mcp_tools
-from code_execution.mcp.for_script import called_by
-from code_execution.mcp.server_settings import McpServer, servers_of
+from code_execution.mcp.settings import McpServer, called_by, servers_of
 from environments import BaseEnvironment, MissingExtraError, SettingsError
 from environments.conformance.check import wait_until
 
@@ -66,7 +65,7 @@ def test_without_the_sdk_the_extra_is_named(
     env: BaseEnvironment, serve: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(ours={"command": "true"})
-    for module in ("mcp", "code_execution.mcp.server"):
+    for module in ("mcp", "code_execution.mcp.servers"):
         monkeypatch.setitem(sys.modules, module, None)
     assert "hermes-environments[mcp]" in str(execute_code("# ours", env=env).error)
     with pytest.raises(MissingExtraError, match=r"mcp_tools needs the extra mcp.*hermes-environments\[mcp\]"):

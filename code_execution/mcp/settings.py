@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 WHERE = "code_execution.mcp_servers"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_LISTS_TOOLS = re.compile(r"\b(dir|help|getattr|vars)\s*\(\s*hermes_tools\s*[,)]")
+"""A script that lists the tools that there are."""
 _OF_COMMAND = ("args", "env", "cwd")
 _OF_URL = ("headers", "token_env")
 
@@ -105,3 +107,10 @@ def with_variables(text: str, where: str) -> str:
         return value
 
     return _VARIABLE.sub(value_of, text)
+
+
+def called_by(code: str, servers: Mapping[str, McpServer]) -> dict[str, McpServer]:
+    """Return the servers whose name a script's text holds, as the names of their tools begin with it."""
+    if _LISTS_TOOLS.search(code):
+        return dict(servers)
+    return {name: server for name, server in servers.items() if re.search(rf"\b{re.escape(name)}(?=\b|_)", code)}

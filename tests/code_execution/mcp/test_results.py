@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from code_execution.mcp import target_files
-from code_execution.mcp.target_files import ResultFiles
+from code_execution.mcp import results
+from code_execution.mcp.results import ResultFiles
 from environments import BaseEnvironment
 
 pytestmark = pytest.mark.xdist_group("mcp")
@@ -22,7 +22,7 @@ def test_bytes_are_a_file_named_by_their_type(env: BaseEnvironment) -> None:
 
 
 def test_the_files_of_one_result_are_bounded(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_files, "MAX_BYTES", 10)
+    monkeypatch.setattr(results, "MAX_BYTES", 10)
     files, encoded = ResultFiles(env), base64.b64encode(b"sixsix").decode()
     assert "path" in files.put(encoded, None)
     assert files.put(encoded, None) == {
