@@ -33,8 +33,8 @@ from hermes_env.cli.options import Backend, Cwd, Record, Settings, Timeout, Verb
 
 if TYPE_CHECKING:
     from hermes_env.batch import Summary
-    from hermes_env.batch.arguments import Retry
     from hermes_env.batch.engine import Work
+    from hermes_env.batch.options import Retry
     from hermes_env.batch.result import Status
 
 FAILED_EXIT_CODE, USAGE_EXIT_CODE = 1, 2
@@ -76,7 +76,7 @@ def batch_command(
     at once; `hermes-env gc`, or the next run, removes what is left then.
     """
     from hermes_env.batch import run_batch
-    from hermes_env.batch.shown_progress import ShownBatch
+    from hermes_env.batch.progress import ShownBatch
     from hermes_env.progress import ShownProgress
 
     interrupt = threading.Event()
@@ -108,7 +108,7 @@ def batch_command(
 
 
 def _function(name: str | None) -> Work | None:
-    from hermes_env.batch.named_work import work_named
+    from hermes_env.batch.options import work_named
 
     return None if name is None else work_named(name)
 
@@ -175,7 +175,7 @@ def _end(interrupt: threading.Event) -> None:
 
 def _leave() -> None:
     """Leave at once, as a second Ctrl-C asks for."""
-    from hermes_env.batch.shown_progress import SHOW_CURSOR
+    from hermes_env.batch.progress import SHOW_CURSOR
 
     ending = SHOW_CURSOR if sys.stderr.isatty() else ""
     sys.stderr.write(f"{ending}\nhermes-env: left at once; the same command goes on, and removes what is left\n")

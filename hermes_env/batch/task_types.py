@@ -1,4 +1,4 @@
-"""Which environment a task needs: that of its batch, with what its own settings say over it."""
+"""The types of environments of a batch: its settings, with those of a task over them."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from hermes_env.batch.engine import Settings
 from hermes_env.batch.task import Task, TaskError
 
 _KEPT = 1000
-"""How many kinds are remembered; of another one the settings are brought together again."""
+"""Types that are kept. The settings of another one are loaded again."""
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
-    """One kind of environment."""
+class TaskType:
+    """Tasks that need environments of the same settings."""
 
     settings: EnvironmentSettings | Mapping[str, Any]
-    """What makes it: settings, or arguments of `create_environment`."""
+    """Settings, or arguments of `create_environment`."""
     loaded: EnvironmentSettings
-    """All its settings."""
+    """All settings."""
     is_own: bool
-    """Whether a task asks for it by settings of its own."""
+    """True if its tasks have settings of their own."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What limits may be set for: the backend's name, and with a host behind a colon."""
+        """The names that limits may be set for: the backend, and `backend:host`."""
         found = [self.loaded.env]
         for name, own in ((self.loaded.env, self.loaded.own), (self.loaded.over, self.loaded.own_over)):
             if name and (host := getattr(own, "host", None)):
@@ -40,35 +40,35 @@ class Kind:
         return tuple(found)
 
 
-class Kinds:
-    """The kinds of environments of one batch.
+class TaskTypes:
+    """The types of tasks of one batch.
 
     Args:
-        base: The settings where a task has none of its own.
+        base: The settings of tasks without settings of their own.
 
     Raises:
-        SettingsError: They are not in order.
-        UnsupportedError: The backend cannot do what one of them asks for.
+        SettingsError: A setting is wrong.
+        UnsupportedError: The backend cannot do what a setting asks for.
         MissingExtraError: The backend's client library is not installed.
     """
 
     def __init__(self, base: Settings) -> None:
         self._base = base if isinstance(base, EnvironmentSettings) else TaskSettings(_arguments(base))
-        arguments = base if isinstance(base, EnvironmentSettings) else self._base_arguments()
-        self.base = Kind(arguments, _loaded(arguments), is_own=False)
-        """That of tasks without settings of their own."""
-        self._known: dict[str, Kind] = {}
+        arguments = self._base if isinstance(self._base, EnvironmentSettings) else self._base.arguments()
+        self.base = TaskType(arguments, _loaded(arguments), is_own=False)
+        """The type of tasks without settings of their own."""
+        self._known: dict[str, TaskType] = {}
 
     @property
     def backends(self) -> set[str]:
-        """The names of the backends that are known to be needed."""
-        return {kind.loaded.env for kind in (self.base, *self._known.values())}
+        """The names of the backends that are needed, as far as is known."""
+        return {each.loaded.env for each in (self.base, *self._known.values())}
 
-    def of(self, task: Task) -> Kind:
-        """Return the kind that a task needs; the same object for the same settings.
+    def of(self, task: Task) -> TaskType:
+        """Return the type of a task; the same object for the same settings.
 
         Raises:
-            TaskError: The task's settings are not in order.
+            TaskError: A setting of the task is wrong.
         """
         if not task.settings:
             return self.base
@@ -81,20 +81,16 @@ class Kinds:
             self._known[key] = found
         return found
 
-    def _own(self, task: Task) -> Kind:
+    def _own(self, task: Task) -> TaskType:
         try:
             own = TaskSettings(task.settings)
             if isinstance(self._base, EnvironmentSettings):
                 settings: EnvironmentSettings | dict[str, Any] = _replaced(self._base, own)
             else:
                 settings = own.over(self._base)
-            return Kind(settings, _loaded(settings), is_own=True)
+            return TaskType(settings, _loaded(settings), is_own=True)
         except TerminalError as error:
             raise TaskError(f"the settings of task {task.id!r:.50} are not in order: {error}") from error
-
-    def _base_arguments(self) -> dict[str, Any]:
-        assert isinstance(self._base, TaskSettings)
-        return self._base.arguments()
 
 
 def _arguments(base: str | Mapping[str, object] | None) -> Mapping[str, object]:
@@ -115,7 +111,7 @@ def _loaded(settings: EnvironmentSettings | Mapping[str, Any]) -> EnvironmentSet
 
 
 def _replaced(base: EnvironmentSettings, own: TaskSettings) -> EnvironmentSettings:
-    """Return settings that are there already with a task's own over them."""
+    """Return loaded settings with a task's own over them."""
     arguments = {name: value for name, value in own.arguments().items() if name not in own.hooks}
     backend = arguments.pop("backend", base.env)
     given = with_full_names(backend, arguments)

@@ -1,7 +1,7 @@
-"""What an actor leaves that had no time to clean up: Ray ends actors by SIGKILL, also when the driver is gone.
+"""Removal of what an actor leaves: Ray ends actors by SIGKILL, also after the end of the driver.
 
 A shell of a few hundred kilobytes waits for the end of the actor, and then has its orphans removed, as `hermes-env gc`
-does. Of actors that end together the first to come does it for all.
+does. Of actors that end together, the first does it for all.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from environments.owner import Owner
 from environments.settings import hermes_home
 
 PATIENCE = 10.0
-"""Seconds until a process that has let go of everything is gone altogether."""
+"""Seconds until a process that has closed its descriptors has ended."""
 _LOCK = "batch-remains.lock"
 # Ray ends an actor's children with it, so that it must be none; one of its session could get a terminal's signals.
 _WAIT = "exec 3<&0; (trap '' HUP INT TERM; setsid sh -c 'read -r said || exec \"$@\"' sh \"$@\" <&3 3<&- &)"
 
 
 def removed_with_this_process() -> int:
-    """Have what this process leaves in targets removed when it is gone, however it ends.
+    """Have what this process leaves in targets removed after its end, also after SIGKILL.
 
     Returns:
-        A descriptor, for `nothing_remains`. Once it is closed, the same happens. It is not inherited.
+        A descriptor for `nothing_remains`. Closing it has the same effect. It is not inherited.
     """
     ours, its = os.pipe()
     try:
@@ -46,19 +46,19 @@ def removed_with_this_process() -> int:
 
 
 def nothing_remains(descriptor: int) -> None:
-    """Take back what `removed_with_this_process` has asked for, as all was removed."""
+    """End the wait of `removed_with_this_process`, as everything was removed."""
     os.write(descriptor, b"\n")
     os.close(descriptor)
 
 
 def main() -> None:
-    """Remove what processes of this machine that have ended left behind, unless another has done so since."""
+    """Remove what ended processes of this machine have left, unless another actor's cleanup has done so since."""
     from environments.inventory import collect_garbage
 
     ended = time.time()
     owner = Owner.parse(sys.argv[1])
     while owner and not owner.is_gone and time.time() < ended + PATIENCE:
-        time.sleep(0.05)  # the system tells nobody but its parent
+        time.sleep(0.05)  # only its parent is notified
     home = hermes_home()
     home.mkdir(parents=True, exist_ok=True)
     path = home / _LOCK

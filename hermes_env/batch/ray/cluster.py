@@ -1,16 +1,21 @@
-"""The Ray that a batch runs on: one that is joined, or one of its own on this machine."""
+"""The Ray cluster of a batch: one that is joined, or one of its own on this machine."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,34 +24,27 @@ from environments.errors import EnvironmentStartError, SettingsError
 from environments.extras import missing_library
 from environments.plain_number import plain_number
 from environments.validation import closest
-from hermes_env.batch.ray_inside import (
-    MODE,
-    TOKEN,
-    be_quiet,
-    found_at,
-    reached_from_here_alone,
-    session_folder,
-    talk_as_variables_say,
-    talk_with_token,
-    use_own_token,
-)
-from hermes_env.batch.ray_probe import asks_for_token
 
+MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+"""The variables that say whether Ray's processes show each other a token, and which."""
 REACHED_IN = 10.0
-"""Seconds in which a cluster has to answer. Ray itself waits for minutes, and then ends the process."""
+"""Seconds until a cluster has to answer. Ray itself waits for minutes, and then ends the process."""
+PROBED_IN = 20.0
+"""Seconds for a Python that imports Ray and connects once, which takes half a second."""
 PLACED_BY = ("SPREAD", "DEFAULT")
 LITTLE_CPU = 0.01
-"""What an environment takes of a node's cores where nothing is said: Ray spreads only what takes something."""
+"""The default of `num_cpus`: Ray spreads only actors that take something."""
 SHORT_FOLDER = "/tmp/ray"  # noqa: S108  # Ray's own default
-"""Where a Ray of ours has its logs and sockets, if that of temporary files has a long name."""
+"""The folder of logs and sockets of a Ray of ours, if that of temporary files has a long name."""
 _MOST_SAID = 300
-"""Characters of what Ray says."""
+"""Characters of an error of Ray that are kept."""
 _SIGACTION_SIZE = 256
 """Bytes; more than the structure has on any system."""
 _SET_BY_RAY = (MODE, TOKEN, "PYTHONBREAKPOINT")
-"""Variables that are set for good in a process that joins Ray, and that all it starts later would have."""
+"""Variables that Ray sets in a process that joins it, and that its later children would inherit."""
 _OPTIONS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-"""What Ray has an option of its own for, and what a node calls it."""
+"""Options of an actor, and the names that nodes have for them."""
+_CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
 
 
 def ray_library() -> ModuleType:
@@ -82,14 +80,14 @@ class Cluster:
             raise SettingsError(f"this process has joined the Ray at {joined}; leave out the address, or give that one")
 
     def _join(self, address: str | None) -> None:
-        be_quiet()
+        _be_quiet()
         with _own_signals(), _own_variables(RAY_USAGE_STATS_ENABLED="0"):
             try:
                 if address is None:
                     self._folder = self._start()
                 else:
-                    found = found_at(address)
-                    talk_with_token(asks_for_token(found))
+                    found = _found_at(address)
+                    _use_token_if(asks_for_token(found))
                     self._ray.init(address=found, log_to_driver=False, configure_logging=False)
             except (ConnectionError, ValueError) as error:
                 raise SettingsError(
@@ -101,8 +99,8 @@ class Cluster:
 
     def _start(self) -> Path:
         """Start a Ray of our own, and return the folder of its logs and sockets."""
-        use_own_token()
-        with reached_from_here_alone():
+        _use_own_token()
+        with _listening_locally():
             self._ray.init(
                 address="local",
                 include_dashboard=False,
@@ -110,7 +108,7 @@ class Cluster:
                 log_to_driver=False,
                 configure_logging=False,
             )
-        return session_folder()
+        return _session_folder()
 
     @property
     def nodes(self) -> list[Mapping[str, float]]:
@@ -122,7 +120,7 @@ class Cluster:
         if self._is_ours:
             with _own_signals():
                 self._ray.shutdown()
-            talk_as_variables_say()
+            _read_token_anew()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             with contextlib.suppress(OSError):
@@ -235,3 +233,128 @@ def _own_variables(**variables: str) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def asks_for_token(address: str) -> bool:
+    """Return whether the cluster at an address wants to see a token.
+
+    Args:
+        address: HOST:PORT.
+
+    Raises:
+        EnvironmentStartError: What answers there is no head of a Ray cluster.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _CONNECT, address],
+            env={**os.environ, "RAY_AUTH_MODE": "disabled"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBED_IN,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _no_head(address, "it does not speak as one") from error
+    if done.returncode == 0:
+        return False
+    if "Unauthenticated" in done.stderr:
+        return True
+    raise _no_head(address, (done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+
+
+def _no_head(address: str, why: str) -> EnvironmentStartError:
+    return EnvironmentStartError(
+        f"what answers at {address!r} is not the head of a Ray cluster: {why}; give the address that nodes were "
+        "started with, by `ray start --address`"
+    )
+
+
+# Ray has no public way to these.
+
+
+def _be_quiet() -> None:
+    """Keep the terminal to the batch: what goes wrong with an actor is in the result of its task."""
+    worker = _module("worker")
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
+    if hasattr(worker, "_worker_logs_enabled"):
+        worker._worker_logs_enabled = False  # what nodes have to say is printed on stdout otherwise
+
+
+def _found_at(address: str) -> str:
+    """Return the HOST:PORT that an address means.
+
+    Args:
+        address: HOST:PORT, or `auto` for the cluster that this machine is part of, or that RAY_ADDRESS names.
+
+    Raises:
+        ConnectionError: This machine is part of none.
+        ValueError: It is none that can be meant.
+    """
+    found: str | None = _module("services").canonicalize_bootstrap_address(address)
+    if found is None:
+        raise ConnectionError
+    return found
+
+
+def _use_token_if(asked: bool) -> None:
+    """Have this process show the token that the user has, or none.
+
+    Left to itself, Ray shows one to a cluster that it has found as `auto` as soon as any Ray on this machine has made a
+    token, and one to a cluster at an address never. Where the cluster sees it otherwise, no actor ever starts.
+
+    Args:
+        asked: Whether the cluster asks for one.
+    """
+    if _knows_tokens():
+        os.environ[MODE] = "token" if asked else "disabled"
+        _read_token_anew()
+
+
+def _use_own_token() -> None:
+    """Have a Ray that is started now use a token that only its processes know, unless the user has chosen.
+
+    Ray itself would leave one in the user's home, by which each head that is started later asks for it, too, and nodes
+    that are to join it are refused.
+    """
+    if MODE not in os.environ and _knows_tokens():
+        os.environ.update({MODE: "token", TOKEN: os.environ.get(TOKEN) or secrets.token_hex(32)})
+        _read_token_anew()
+
+
+def _read_token_anew() -> None:
+    """Have Ray look at these variables anew, which it remembers."""
+    if _knows_tokens():
+        raylet = import_module("ray._raylet")
+        raylet.Config.initialize("")
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _knows_tokens() -> bool:
+    """Return whether this Ray is one that has tokens: older ones have none."""
+    return hasattr(import_module("ray._raylet"), "AuthenticationTokenLoader")
+
+
+@contextlib.contextmanager
+def _listening_locally() -> Iterator[None]:
+    """Have a Ray that is started in the block listen at 127.0.0.1, as it does on systems that do not have clusters.
+
+    Otherwise it listens to all networks, and runs what anybody sends it.
+    """
+    constants = _module("ray_constants")
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+def _session_folder() -> Path:
+    """Return where the Ray that this process has started keeps its logs and sockets."""
+    return Path(_module("worker").global_worker.node.get_session_dir_path())
+
+
+def _module(name: str) -> Any:  # noqa: ANN401
+    return import_module(f"ray._private.{name}")
