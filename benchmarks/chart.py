@@ -86,8 +86,8 @@ def svg_of(chart: Chart) -> str:
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise missing_library("a chart of the benchmarks", "matplotlib", "bench") from error
+    except ImportError:
+        raise missing_library("a chart of the benchmarks", "matplotlib", "bench") from None
 
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hermes", "font.size": 11}):
         figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")

@@ -10,7 +10,7 @@ from pathlib import Path
 runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))["check_names"]()
 
 from code_execution.execute import execute_code
-from code_execution.mcp.session_tools import mcp_tools
+from code_execution.mcp import mcp_tools
 from code_execution.passthrough import load_skill
 from code_execution.python_session import PythonSession
 from code_execution.result import ExecutionResult

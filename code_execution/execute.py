@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from code_execution.limits import Limits, Tools, TransportName, checked_code, checked_environment, checked_tools
-from code_execution.mcp.for_script import called_by, running_servers
-from code_execution.mcp.server_settings import McpServer, servers_of
+from code_execution.mcp.settings import McpServer, called_by, servers_of
 from code_execution.output import Shown
 from code_execution.preparation import Interruption, OutOfTimeError, Preparation
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
@@ -23,6 +22,7 @@ from code_execution.session import OwnSessions, ScriptSession
 from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
 from environments.errors import DENIED, EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
+from environments.extras import missing_library
 from environments.loop import Call, run
 from environments.observation.events import UNOBSERVED, Facts, Operation
 from environments.observation.events import interruption as kind_of_interruption
@@ -192,6 +192,11 @@ class Asked:
         if not self.servers:
             return self._run(script, began)
         before = Preparation(script.limits.timeout, began, script.interruption)
+        before.now(f"starting the MCP servers: {', '.join(sorted(self.servers))}")
+        try:
+            from code_execution.mcp.servers import running_servers
+        except ImportError:
+            raise missing_library("code_execution.mcp_servers", "mcp", "mcp") from None
         with contextlib.ExitStack() as stack:
             try:
                 found = stack.enter_context(running_servers(self.servers, before, script.tools.keys()))

@@ -10,14 +10,14 @@ from functools import cache, partial
 from typing import Any
 
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, Limits, Tools
-from code_execution.mcp.target_files import files_go_to
+from code_execution.mcp.results import environment_of_script
 from code_execution.output import Printed, ScriptOutput
 from code_execution.preparation import Interruption, OutOfTimeError, Preparation
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
 from code_execution.staging import QUEUE, files_of
 from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, over, side_by_side
 from environments.base import BaseEnvironment
-from environments.cancellation import in_no_scope
+from environments.cancellation import holding, in_no_scope
 from environments.errors import EnvironmentLostError, TerminalError, UnsupportedError
 from environments.loop import Call, in_worker, shielded, spawn
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
@@ -46,9 +46,8 @@ class Script:
             log: Is told of them.
         """
         most = self.limits.max_tool_calls
-        made = Dispatcher(self.tools, token=token, max_calls=most, before_call=self.before_call, log=log)
-        files_go_to(self.env, made.scope)
-        return made
+        with holding(environment_of_script, self.env):  # its tools see the context variables of here
+            return Dispatcher(self.tools, token=token, max_calls=most, before_call=self.before_call, log=log)
 
 
 async def run_script(call: Call[Any], script: Script, began: float) -> Callable[[], ExecutionResult]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from code_execution.mcp.server_settings import servers_of
+from code_execution.mcp.settings import servers_of
 from environments.sources import config_layer
 from environments.validation import validated
 from rpc import ToolErrors

@@ -17,7 +17,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from code_execution import CodeExecutionSettings
-from code_execution.mcp.server_settings import McpServer
+from code_execution.mcp.settings import McpServer
 from environments import EnvironmentSettings
 from environments.approvals.settings import ApprovalSettings
 from environments.legacy import OLDER, Older

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import TypeVar
+
+_E = TypeVar("_E", bound=BaseException)
 
 
 class TerminalError(Exception):
@@ -78,6 +81,21 @@ class ProcessEndedError(TerminalError, EOFError):
 
 class MissingExtraError(TerminalError, ImportError):
     """The backend's client library is not installed. The message names the pip extra that brings it."""
+
+
+REFUSALS = (EnvironmentStartError, UnsupportedError, SettingsError, DeniedError, MissingExtraError)
+"""Errors whose message holds the reason and the remedy."""
+
+
+def without_cause(error: _E) -> _E:
+    """Return an error whose printed traceback shows neither its cause nor where it was raised first.
+
+    The cause stays its `__context__`, with a traceback.
+    """
+    cause = error.__cause__ or error.__context__
+    error.__cause__ = None
+    error.__context__ = cause
+    return error.with_traceback(None)
 
 
 class TargetFileError(TerminalError, OSError):

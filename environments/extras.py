@@ -1,4 +1,4 @@
-"""Libraries of extras: what to say when one is missing, and classes that are imported when they are first used."""
+"""Libraries of extras: the error for a missing one, and classes that are imported when they are first used."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ from environments.errors import MissingExtraError
 DISTRIBUTION = "hermes-environments"
 
 
-def missing_library(who: str, library: str, extra: str) -> MissingExtraError:
-    """Return what is raised when a library cannot be imported.
+def missing_library(feature: str, library: str, extra: str) -> MissingExtraError:
+    """Return the error for a library that cannot be imported.
 
     Args:
-        who: What needs it.
+        feature: The part that needs it, which begins the sentence.
         library: The package that was to be imported.
         extra: The pip extra that brings it.
     """
-    libraries = " ".join(map(repr, requirements(extra))) or f"'.[{extra}]'"  # in its folder, where it is not installed
-    install = f"pip install '{DISTRIBUTION}[{extra}]', or from a checkout: pip install {libraries}"
+    install = f"pip install '{DISTRIBUTION}[{extra}]', or from a checkout: pip install '.[{extra}]'"
     if place := _found_at(library):
         return MissingExtraError(
-            f"{who} needs the {library} package, and {place} is found in its place: rename that if it is another "
+            f"{feature} needs the {library} package, and {place} is found in its place: rename that if it is another "
             f"thing, or bring the package up to date: {install}"
         )
-    return MissingExtraError(f"{who} needs the {library} package: {install}")
+    return MissingExtraError(f"{feature} needs the extra {extra} ({library} is not installed): {install}")
 
 
-def require_libraries(who: str, extra: str, *libraries: str) -> None:
+def require_libraries(feature: str, extra: str, *libraries: str) -> None:
     """Raise MissingExtraError if one of some libraries is not installed. None is imported.
 
     Args:
-        who: What needs them.
+        feature: The part that needs them.
         extra: The pip extra that brings them.
         libraries: The packages.
     """
     for library in libraries:
         if find_spec(library) is None:
-            raise missing_library(who, library, extra)
+            raise missing_library(feature, library, extra)
 
 
 def requirements(extra: str) -> list[str]:
@@ -87,6 +86,6 @@ def handing_on(wing: str, environment: str, extra: str | None = None) -> Callabl
                 raise
             from environments.extras import missing_library  # where one is missing
 
-            raise missing_library(f"backend {extra!r}", missing, extra) from error
+            raise missing_library(f"backend {extra!r}", missing, extra) from None
 
     return hand_on

@@ -23,7 +23,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from environments.cancellation import holding
-from environments.errors import TerminalError
+from environments.errors import REFUSALS, TerminalError, without_cause
 from environments.log import logger
 from environments.output import Channel
 from environments.poller import Delay, Poller
@@ -195,7 +195,7 @@ class Call(Generic[T]):
         try:
             self.value = await self.work(self)
         except BaseException as error:  # it is the caller's, and the loop goes on
-            self.error = error
+            self.error = without_cause(error) if isinstance(error, REFUSALS) else error
         self.task = None  # that the caller's thread does not have to see to its end
         self.done = True
         self.wake()

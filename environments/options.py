@@ -217,8 +217,8 @@ class SharedOptions(TypedDict, total=False):
     """Whether a command beside the session begins with what that has exported. Those of a session do anyway."""
 
 
-class CommandOptions(SharedOptions, total=False):
-    """The options of a command that is waited for, by `execute`, `execute_oneshot` and `session.execute`."""
+class StreamOptions(SharedOptions, total=False):
+    """The options of a command whose output is gone through, by `AsyncEnvironment.stream`."""
 
     timeout: float | None
     """Seconds until the command's whole process tree is ended; None takes `settings.timeout`, `math.inf` sets no limit.
@@ -227,16 +227,21 @@ class CommandOptions(SharedOptions, total=False):
     """Input of the command; without it, the command reads end of file."""
     stderr: StderrMode
     """`"merge"` into the output in the order written, or `"separate"`."""
-    binary: bool
-    """Whether the output is wanted as bytes, too: `output_bytes` of the result, and what `on_output` receives."""
     max_output_bytes: int | None
     """Bytes of output to keep; None takes `settings.max_output_bytes`."""
+    interrupt: threading.Event | None
+    """Ends the command when it is set, as `interrupt()` does."""
+
+
+class CommandOptions(StreamOptions, total=False):
+    """The options of a command that is waited for, by `execute`, `execute_oneshot` and `session.execute`."""
+
+    binary: bool
+    """Whether the output is wanted as bytes, too: `output_bytes` of the result, and what `on_output` receives."""
     on_output: OutputCallback | None
     """Called in the caller's thread with each piece of output as it arrives. A function with a second argument that it
     needs, or with one of the name `channel`, also receives `"stdout"` or `"stderr"`. What it raises ends the command,
     and is raised. It may not call `execute` of the same session."""
-    interrupt: threading.Event | None
-    """Ends the command when it is set, as `interrupt()` does."""
 
 
 class StartOptions(SharedOptions, total=False):

@@ -13,9 +13,8 @@ from functools import partial
 
 from benchmarks.fleet.costs import Costs, Spread
 from hermes_env.batch.engine import Done, Go, Plan, at_once
-from hermes_env.batch.result import Result
-from hermes_env.batch.task import Task
-from hermes_env.batch.work_result import interrupted, not_begun
+from hermes_env.batch.result import Result, interrupted, not_begun
+from hermes_env.batch.task import Task, TaskId
 
 FAILING = 0.05
 """How many of all tasks end with an error."""
@@ -50,7 +49,7 @@ class Fate:
     result: Result
 
     @classmethod
-    def of(cls, fleet: Fleet, name: str) -> Fate:
+    def of(cls, fleet: Fleet, name: TaskId) -> Fate:
         """Return that of the task with an id."""
         chance = random.Random(f"{fleet.seed} {name}")  # not secret
         costs = fleet.costs
@@ -98,7 +97,7 @@ class SimulatedEngine:
         self._is_interrupted = self._is_closed = False
         self.begins: Callable[[Task, Go], object] = at_once
         """See `PunctualEngine`."""
-        self.told: dict[str, float] = {}
+        self.told: dict[TaskId, float] = {}
         """When each end was told, on the monotonic clock, by the task's id. Whoever reads it takes it out."""
         self.cpu_seconds = 0.0
         """What the engine's own thread has taken."""

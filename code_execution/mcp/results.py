@@ -1,17 +1,26 @@
-"""What a script gets of the result of an MCP tool."""
+"""The result of an MCP tool as a script gets it. Bytes become files in the target: a script has no use for base64."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import mimetypes
+import os
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from code_execution.mcp.target_files import ResultFiles
+from environments.base import BaseEnvironment
 
 if TYPE_CHECKING:
     from mcp_types import BlobResourceContents, CallToolResult, ContentBlock, TextResourceContents
 
+MAX_BYTES = 32 * 1024 * 1024
+"""Bytes that the files of one result may have together."""
 _WRAPPED = "result"
-"""The key under which the SDKs put what is no object, as structured content had to be one."""
+"""The key under which the SDKs put a value that is no object, as structured content had to be one."""
+environment_of_script: ContextVar[BaseEnvironment | None] = ContextVar("hermes_script_environment", default=None)
+"""The environment of the script whose tool call the current thread answers."""
 
 
 def value_of(result: CallToolResult, output_schema: Mapping[str, object] | None, files: ResultFiles) -> object:
@@ -75,3 +84,46 @@ def _resource(resource: TextResourceContents | BlobResourceContents, files: Resu
     if isinstance(encoded, str):
         return {"uri": resource.uri, **files.put(encoded, resource.mime_type)}
     return {"uri": resource.uri, "mime_type": resource.mime_type, "text": getattr(resource, "text", "")}
+
+
+class ResultFiles:
+    """The files of one result.
+
+    Args:
+        env: Whose target they are written to; None where a tool was called by no script.
+    """
+
+    def __init__(self, env: BaseEnvironment | None) -> None:
+        self._env = env
+        self._bytes = 0
+
+    def put(self, encoded: str, mime_type: str | None) -> dict[str, object]:
+        """Write a file, and return its `path`, `mime_type` and `size`; or `error`, if it can't be written.
+
+        It is in a directory that its user alone can enter, and goes with the environment.
+
+        Args:
+            encoded: What is in it, as base64.
+            mime_type: Its type, if known.
+
+        Raises:
+            TerminalError: The target did not take it.
+        """
+        kind = mime_type or "application/octet-stream"
+        size = len(encoded) * 3 // 4
+        if self._env is None:
+            return {"error": f"{kind} of {size} bytes: only a script's call can have it as a file of its target"}
+        if self._bytes + size > MAX_BYTES:
+            return {"error": f"{kind} of {size} bytes: the files of one result may have {MAX_BYTES} bytes together"}
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError) as error:
+            return {"error": f"{kind}: the server did not send it as base64: {error}"}
+        self._bytes += size
+        path = f"{self._env.internal.scratch_directory()}/mcp-{os.urandom(8).hex()}{_suffix(kind)}"
+        self._env.write_bytes(path, data)
+        return {"path": path, "mime_type": kind, "size": len(data)}
+
+
+def _suffix(mime_type: str) -> str:
+    return mimetypes.guess_extension(mime_type.partition(";")[0].strip()) or ".bin"

@@ -87,7 +87,7 @@ class Observation:
     def __init__(self, settings: EnvironmentSettings, secrets: SecretValues) -> None:
         self.backend = settings.env
         self.task_id = settings.task_id
-        self.batch_task: str | None = None
+        self.batch_task: str | float | None = None
         """The id of the task of a batch that the environment works on now."""
         self.target: tuple[str, str] | None = None
         """The kind of the target and its engine's name for it, as in `Target`. The start of a target sets it."""

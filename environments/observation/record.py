@@ -151,7 +151,7 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def _task(batch_task: str | None) -> dict[str, str]:
+def _task(batch_task: str | float | None) -> dict[str, str | float]:
     return {} if batch_task is None else {"batch_task": batch_task}
 
 

@@ -76,7 +76,7 @@ class Telemetry:
             if environment := operation.environment:
                 span.set_attribute("hermes.task", environment.task_id)
             if operation.batch_task is not None:
-                span.set_attribute("hermes.batch_task", operation.batch_task)
+                span.set_attribute("hermes.batch_task", str(operation.batch_task))
             if operation.kind == "tool_call":
                 span.set_attribute("gen_ai.operation.name", "execute_tool")
             span.set_attributes(_texts(operation, _TEXTS, facts))

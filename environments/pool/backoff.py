@@ -76,7 +76,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__ or error.__context__
 
 
 def _is_busy(error: BaseException) -> bool:

@@ -6,15 +6,22 @@ async with AsyncEnvironment("docker") as env:
 
 try:
     import anyio as _anyio  # noqa: F401
-except ImportError as error:
+except ImportError:
     from environments.extras import missing_library
 
-    raise missing_library("hermes_env.aio", "anyio", "aio") from error
+    raise missing_library("hermes_env.aio", "anyio", "aio") from None
 
 from hermes_env.aio.calls import limit_threads
-from hermes_env.aio.environment import AsyncEnvironment, AsyncPool, AsyncProcess, AsyncSession
+from hermes_env.aio.environment import (
+    AsyncEnvironment,
+    AsyncPool,
+    AsyncProcess,
+    AsyncSession,
+    BytesPiece,
+    OutputStream,
+    TextPiece,
+)
 from hermes_env.aio.scripts import AsyncPythonSession, aexecute_code
-from hermes_env.aio.streaming import BytesPiece, OutputStream, TextPiece
 
 __all__ = [
     "AsyncEnvironment",

@@ -1,26 +1,29 @@
-"""Work of the loop thread and of worker threads, awaited. Cancelled, it ends in the target before the await returns."""
+"""Calls from a task of asyncio or trio: work of the loop thread and of worker threads, awaited.
+
+A task that is cancelled ends its work in the target before the await returns.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import inspect
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from functools import partial
-from operator import attrgetter
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import anyio
 import anyio.from_thread
-from anyio.lowlevel import RunVar, checkpoint, checkpoint_if_cancelled, current_token
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled, current_token
 
 from environments import CallCancelledError, CancelScope, TerminalError
 from environments.cancellation import current_scope, ended_in_scope, in_no_scope
-from environments.loop import AT_THE_END, Call, Piece, calling_back, current, in_worker, work_of
+from environments.loop import AT_THE_END, Call, Piece, calling_back, current, in_worker
 from environments.options import check_count
 
 try:
@@ -34,45 +37,96 @@ Work = Callable[[Call[T]], Awaitable[T]]
 """A coroutine function for the loop thread."""
 
 
+class Home:
+    """The event loop of a task.
+
+    Args:
+        native: The event loop of asyncio, or the token of trio's.
+    """
+
+    def __init__(self, native: object) -> None:
+        self.event: type[asyncio.Event] = asyncio.Event
+        self._native, self._method = weakref.ref(native), "call_soon_threadsafe"
+        if not hasattr(native, self._method):
+            import trio
+
+            self.event, self._method = trio.Event, "run_sync_soon"  # type: ignore[assignment]  # as far as used
+        self.thread = threading.get_ident()
+        self.limiters: dict[str, anyio.CapacityLimiter] = {}
+        """Bound the worker threads of each kind."""
+        self._due: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+
+    @staticmethod
+    def of(native: object) -> Home:
+        """Return the one of an event loop."""
+        return _homes.get(native) or _homes.setdefault(native, Home(native))
+
+    def soon(self, function: Callable[[], object]) -> bool:
+        """Have the event loop call a function. In any thread. Many at once wake the event loop once.
+
+        Returns:
+            False if the event loop has ended.
+        """
+        self._due.append(function)
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                getattr(self._native(), self._method)(self._call_due)
+            except (RuntimeError, AttributeError):  # it was closed, or collected
+                self._is_woken = False
+                self._due.clear()
+                return False
+        return True
+
+    def _call_due(self) -> None:
+        self._is_woken = False
+        while self._due:
+            self._due.popleft()()
+
+
+_homes: weakref.WeakKeyDictionary[object, Home] = weakref.WeakKeyDictionary()
+
+
 class Waiting:
     """The wait of a task for work of the loop thread. Coroutines of the work's callbacks run on the task's event loop.
 
     Args:
         work: The work.
-        owner: The task or stream that waits.
         wants_pieces: Whether output is wanted.
     """
 
-    def __init__(self, work: Work[Any], owner: object, wants_pieces: bool = False) -> None:
-        self._thread = current()
-        if self._thread.has_ended:
+    def __init__(self, work: Work[Any], wants_pieces: bool = False) -> None:
+        self._thread = thread = current()
+        if thread.has_ended:
             raise TerminalError(AT_THE_END)
-        self._token, self.home = current_token(), threading.get_ident()
-        native: Any = self._token.native_token
-        self._soon = getattr(native, "run_sync_soon", None) or native.call_soon_threadsafe
-        self._bell, self._is_rung, self._taken = anyio.Event(), False, 0
-        self._callbacks: dict[anyio.CancelScope, anyio.Event] = {}  # coroutines that run, with the end of each
-        self._is_over = False
-        ring = weakref.WeakMethod(self._ring)  # what runs keeps neither a stream nor the task of a closed event loop
-        self.call: Call[Any] = Call(work, owner, lambda: (found := ring()) and found(), wants_pieces)
-        self.call.context.run(_waiting.set, weakref.ref(self))
-        self.call.context.run(_library.set, None)  # the loop thread's own library is asyncio
-        self._thread.soon(self._thread.begin, self.call)
+        self._token = current_token()
+        self.home = home = Home.of(self._token.native_token)
+        self._bell, self._taken = home.event(), 0
+        self._callbacks: set[anyio.CancelScope] = set()
+        """The coroutines of callbacks that run."""
+        me = weakref.ref(self)  # what runs keeps neither a stream nor the task of a closed event loop
 
-    def _ring(self) -> None:  # on the loop thread
-        if not self._is_rung:
-            self._is_rung = True
-            try:
-                self._soon(self._wake)
-            except RuntimeError:  # the event loop has ended
-                self.leave()
+        def wake() -> None:
+            if waiting := me():
+                waiting.wake()
+
+        def ring() -> None:  # on the loop thread
+            if not home.soon(wake) and (waiting := me()):
+                waiting.leave()
+
+        self.call: Call[Any] = Call(work, object(), ring, wants_pieces)
+        self.call.context.run(_waiting.set, me)
+        self.call.context.run(_library.set, None)  # the loop thread's own library is asyncio
+        thread.soon(thread.begin, self.call)
 
     def leave(self) -> None:
         """Have the work cancelled. Its end is not waited for."""
         self._thread.leave(self.call)
 
-    def _wake(self) -> None:
-        bell, self._bell, self._is_rung = self._bell, anyio.Event(), False
+    def wake(self) -> None:
+        """Have the task look again."""
+        bell, self._bell = self._bell, self.home.event()
         bell.set()
 
     async def next(self) -> list[Piece]:
@@ -101,23 +155,32 @@ class Waiting:
             thread.soon(lambda: call.task and thread.loop.call_soon(call.task.cancel))
         elif not call.done:
             cancel()
-        while not call.done:
-            await _until(self._bell)
-        await self._end_callbacks()
-        if (undo := call.undo) and call.error is None:
-            await to_its_end(lambda _: undo(call.value))
+        try:
+            await self._ended()
+        finally:
+            if (undo := call.undo) and call.error is None:
+                await to_its_end(lambda _: undo(call.value))
 
     async def result(self) -> Any:  # noqa: ANN401
         """Return the value of work that is done, or raise its error."""
-        await self._end_callbacks()
+        if self._callbacks:
+            await self._ended()
         return self.call.result()
 
-    async def _end_callbacks(self) -> None:
-        self._is_over = True
-        for scope in self._callbacks:
-            scope.cancel()
-        while self._callbacks:
-            await _until(next(iter(self._callbacks.values())))
+    async def _ended(self) -> None:
+        """Wait for the end of the work, and of its callbacks, which are cancelled then."""
+        cancelled = None
+        with anyio.CancelScope(shield=True):
+            while not self.call.done or self._callbacks:
+                bell = self._bell
+                for scope in self._callbacks if self.call.done else ():
+                    scope.cancel()
+                try:
+                    await bell.wait()
+                except anyio.get_cancelled_exc_class() as error:  # `task.cancel()` of asyncio passes every shield
+                    cancelled = error
+        if cancelled:
+            raise cancelled
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
         """Have the event loop await something for another thread, with its context variables, until the call is over.
@@ -127,10 +190,13 @@ class Waiting:
         """
 
         async def settle() -> tuple[object, BaseException | None]:
-            with anyio.CancelScope() as scope, ended_in_scope(lambda: self._soon(scope.cancel)):
-                over = self._callbacks[scope] = anyio.Event()
+            def end() -> None:
+                self.home.soon(scope.cancel)
+
+            with anyio.CancelScope() as scope, ended_in_scope(end):
+                self._callbacks.add(scope)
                 try:
-                    if self._is_over:
+                    if self.call.done:
                         scope.cancel()
                     await checkpoint_if_cancelled()
                     return await awaitable, None
@@ -138,9 +204,9 @@ class Waiting:
                     return None, error
                 finally:
                     _close(awaitable)
-                    del self._callbacks[scope]
-                    over.set()
-            return None, _over()
+                    self._callbacks.remove(scope)
+                    self.wake()
+            return None, _call_is_over()
 
         result, error = anyio.from_thread.run(settle, token=self._token)
         if error is not None:
@@ -152,7 +218,7 @@ _waiting: ContextVar[weakref.ref[Waiting] | None] = ContextVar("hermes_waiting",
 """The call that the current thread or task works or calls back for, if it is not over."""
 
 
-def _over() -> CallCancelledError:
+def _call_is_over() -> CallCancelledError:
     return CallCancelledError("a coroutine of a callback was cancelled, as its call is over")
 
 
@@ -171,21 +237,15 @@ def awaited_at_home(callback: Callable[_P, object]) -> Callable[_P, object]:
         if not inspect.isawaitable(result):
             return result
         found = bound or _waiting.get()
-        if found and (waiting := found()) and waiting.home != threading.get_ident():
+        waiting = found and found()
+        if waiting and waiting.home.thread != threading.get_ident():
             return waiting.result_of(result)
         _close(result)
-        if found and not found():
-            raise _over()
+        if found and not waiting:
+            raise _call_is_over()
         raise TypeError(f"{callback!r} has to be awaited, and was called by a call that is not awaited itself")
 
     return call
-
-
-async def _until(event: anyio.Event) -> None:
-    with anyio.CancelScope(shield=True):
-        while not event.is_set():
-            with contextlib.suppress(anyio.get_cancelled_exc_class()):  # `task.cancel()` of asyncio passes every shield
-                await event.wait()
 
 
 async def awaited(
@@ -201,7 +261,7 @@ async def awaited(
         cancel: Cancels the work; None cancels the coroutine.
     """
     await checkpoint_if_cancelled()
-    waiting = Waiting(work, ("task", anyio.get_current_task().id), on_piece is not None)
+    waiting = Waiting(work, on_piece is not None)
     try:
         while pieces := await waiting.next():
             with calling_back(waiting.call):
@@ -236,7 +296,6 @@ def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
 
 
 _most = {"commands": 64, "scripts": 32}
-_limiters: RunVar[dict[str, anyio.CapacityLimiter]] = RunVar("hermes_thread_limiters")
 
 
 def limit_threads(*, commands: int | None = None, scripts: int | None = None) -> None:
@@ -259,8 +318,7 @@ def limit_threads(*, commands: int | None = None, scripts: int | None = None) ->
 def _bound(kind: str | None) -> AbstractAsyncContextManager[object]:
     if not kind or _waiting.get():  # in a callback: the thread of the outer call waits for this one
         return contextlib.nullcontext()
-    limiters = _limiters.get({})
-    _limiters.set(limiters)
+    limiters = Home.of(current_token().native_token).limiters
     limiter = limiters.setdefault(kind, anyio.CapacityLimiter(1))
     limiter.total_tokens = _most[kind]
     return limiter
@@ -284,67 +342,3 @@ async def in_thread(function: Callable[[], T], kind: str | None = None, undo: Ca
 
     async with _bound(kind):
         return await awaited(in_scope(scope, work), cancel=scope.cancel)
-
-
-# Methods and properties of a thing that is awaited, made of those of the thing beneath.
-
-
-class Block:
-    """Something that ends with its `async with` block."""
-
-    async def _end(self) -> None:
-        """End it."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._end()
-
-
-def is_observed(thing: object) -> bool:
-    """Return whether an environment's operations have observers, which may block."""
-    observation = getattr(thing, "observation", None)
-    return observation is not None and observation.is_observed
-
-
-def as_coroutine(
-    method: Callable[Concatenate[Any, _P], T], *, to_end: bool = False, path: str = "sync"
-) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, T]]:
-    """Return a method that awaits the work of the method of the same name beneath.
-
-    One that has no work is called on a worker thread, as is one that an observer is told of.
-
-    Args:
-        method: That method, of the base class.
-        to_end: Whether it goes to its end also in a task that is cancelled.
-        path: Where the thing beneath is.
-    """
-
-    @functools.wraps(method, updated=())  # without the mark of an abstract method
-    async def call(self: object, /, *args: _P.args, **kwargs: _P.kwargs) -> T:
-        thing = attrgetter(path)(self)
-        beneath = getattr(thing, method.__name__)
-        if work := None if is_observed(thing) else work_of(beneath):
-            return await (to_its_end if to_end else awaited)(lambda call: work(call, *args, **kwargs))
-        if to_end:
-            return await to_its_end(lambda _: in_worker(partial(beneath, *args, **kwargs)))
-        return await in_thread(partial(beneath, *args, **kwargs), "commands")
-
-    return call
-
-
-def same(name: str) -> Any:  # noqa: ANN401
-    """Return the property of that name beneath, which takes no time."""
-    return property(attrgetter(f"sync.{name}"))
-
-
-def awaitable(name: str) -> Any:  # noqa: ANN401
-    """Return the property of that name beneath, awaited, as it may have to start the target."""
-
-    async def asked(thing: object) -> Any:  # noqa: ANN401
-        if work := getattr(getattr(type(thing), name).fget, "work", None):
-            return await awaited(partial(work, thing))
-        return await in_thread(lambda: getattr(thing, name), "commands")
-
-    return property(lambda self: asked(self.sync))

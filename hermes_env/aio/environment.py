@@ -1,15 +1,34 @@
-"""Environments, their sessions and processes, and pools of them, awaited on asyncio and on trio."""
+"""Environments with their sessions, processes and streams of output, and pools of them, awaited on asyncio and trio."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import functools
+import inspect
+import weakref
+from abc import abstractmethod
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from operator import attrgetter
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from environments import (
     BaseEnvironment,
+    CancelScope,
     CommandResult,
     EnvironmentSession,
     EnvironmentSettings,
@@ -19,29 +38,89 @@ from environments import (
 )
 from environments.cancellation import current_scope, ended_in_scope
 from environments.files import TargetPath, check_codec, decoded_text, encoded_text
-from environments.internal import Internal
-from environments.loop import Call, current, done_within, in_worker, shielded, work_of
-from environments.options import Command, CommandOptions, CommandText, StartOptions
+from environments.internal import Ended, Internal
+from environments.internal import Work as CommandWork
+from environments.loop import Call, current, done, done_within, shielded, spawn, work_of
+from environments.observation.events import UNOBSERVED, Operation
+from environments.observation.observed import came_of
+from environments.options import Command, CommandOptions, CommandText, StartOptions, StreamOptions
+from environments.output import ChannelName, Teller
 from environments.process import GRACE, Background, checked_start
 from environments.result import Capabilities
 from environments.target import Target
-from hermes_env.aio.calls import (
-    Block,
-    as_coroutine,
-    awaitable,
-    awaited,
-    awaited_at_home,
-    in_thread,
-    is_observed,
-    same,
-)
-from hermes_env.aio.streaming import Asked, Commands
+from hermes_env.aio.calls import Waiting, Work, awaited, awaited_at_home, in_scope, in_thread, to_its_end
 
 if TYPE_CHECKING:
+    from environments.approvals.decision import Way
     from environments.pool import PoolStats
 
+T = TypeVar("T")
+_P = ParamSpec("_P")
 Hook = Callable[..., object]
 """A function as `create_environment` takes it, or the same as a coroutine function."""
+
+
+# Methods and properties, made of those of the same name beneath.
+
+
+def _is_observed(thing: object) -> bool:
+    observation = getattr(thing, "observation", None)
+    return observation is not None and observation.is_observed
+
+
+def as_coroutine(
+    method: Callable[Concatenate[Any, _P], T], *, to_end: bool = False, path: str = "sync"
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, T]]:
+    """Return a method that awaits the work of the method of the same name beneath.
+
+    One that has no work is called on a worker thread, as is one with observers, which may block.
+
+    Args:
+        method: That method, of the base class.
+        to_end: Whether it goes to its end also in a task that is cancelled.
+        path: Where the thing beneath is.
+    """
+    beneath_of = attrgetter(path)
+
+    @functools.wraps(method, updated=())  # without the mark of an abstract method
+    async def call(self: object, /, *args: _P.args, **kwargs: _P.kwargs) -> T:
+        thing = beneath_of(self)
+        beneath: Callable[_P, T] = getattr(thing, method.__name__)
+        if to_end:
+            return await to_its_end(lambda _: done(beneath, *args, **kwargs))
+        if work := None if _is_observed(thing) else work_of(beneath):
+            return await awaited(lambda call: work(call, *args, **kwargs))
+        return await in_thread(partial(beneath, *args, **kwargs), "commands")
+
+    return call
+
+
+def same(name: str) -> Any:  # noqa: ANN401
+    """Return the property of that name beneath, which takes no time."""
+    return property(attrgetter(f"sync.{name}"))
+
+
+def awaitable(name: str) -> Any:  # noqa: ANN401
+    """Return the property of that name beneath, awaited, as it may have to start the target."""
+
+    async def asked(thing: object) -> Any:  # noqa: ANN401
+        if work := getattr(getattr(type(thing), name).fget, "work", None):
+            return await awaited(partial(work, thing))
+        return await in_thread(lambda: getattr(thing, name), "commands")
+
+    return property(lambda self: asked(self.sync))
+
+
+class Block:
+    """A thing that ends with its `async with` block."""
+
+    _end: Callable[[], Awaitable[None]]
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
 
 
 class AsyncProcess:
@@ -80,19 +159,214 @@ class AsyncProcess:
         Raises:
             BrokenPipeError: The command has ended or closed its input.
         """
-        process = self.sync
 
         async def work(call: Call[None]) -> None:
-            write = work_of(process.write)
-            writing = asyncio.ensure_future(write(call, data) if write else in_worker(process.write, data))
+            writing = spawn(done(self.sync.write, data), may_fail=True)
             try:
                 with ended_in_scope(lambda: current().soon(lambda: call.task and call.task.cancel())):
                     await shielded(writing)
             except asyncio.CancelledError:
                 if not await done_within(writing, GRACE):
-                    await in_worker(process.kill)
+                    await done(self.sync.kill)
 
         await awaited(work)
+
+
+class Request(NamedTuple):
+    """A command, checked, and how it runs."""
+
+    env: BaseEnvironment
+    command: Command
+    way: Way | None
+    """The `way` of its record and of what hooks are asked; None for a command of a hook, which has neither."""
+    run: CommandWork
+    """Runs it on the loop thread."""
+    session: EnvironmentSession | None = None
+    """The named session in which it runs."""
+
+    def operation(self) -> Operation:
+        """Return the operation that observers are given."""
+        name = self.session.name if self.session else None
+        return self.env.observation.command(self.command, self.way, name) if self.way else UNOBSERVED
+
+    async def permitted(self) -> Work[Ended]:
+        """Ask hooks and rules, on a worker thread if there are any. Returns the work for the loop thread."""
+        gate, cwd = self.env.gate, partial(self.env._known_cwd, self.session)
+        permits = partial(gate.permits, self.command, cwd, self.way or "session")
+        if not self.way or (await in_thread(permits, "commands") if gate.asks_about_commands else permits()):
+            return lambda call: self.run(call, self.command)
+
+        async def never_ran(_: Call[Ended]) -> Ended:
+            return lambda: CommandResult.never_ran(cwd() or "")
+
+        return never_ran
+
+    async def result(self) -> CommandResult:
+        """Run it. Its callback is called, and awaited, in this task."""
+        teller = Teller(self.command.on_output, self.command.binary) if self.command.on_output else None
+        with self.operation() as operation:
+            ended = await awaited(await self.permitted(), teller)
+            for told in teller.finish() if teller else ():
+                if inspect.isawaitable(told):
+                    await told
+            return came_of(operation, ended())
+
+
+class TextPiece(str):
+    """Text that a command has printed."""
+
+    channel: ChannelName
+    """Where it was printed: `"stdout"`, or `"stderr"` if that was asked for apart."""
+
+
+class BytesPiece(bytes):
+    """Bytes that a command has printed."""
+
+    channel: ChannelName
+    """Where they were printed, as for `TextPiece`."""
+
+
+PieceT = TypeVar("PieceT", TextPiece, BytesPiece)
+
+
+class OutputStream(Block, Generic[PieceT]):
+    """The output of a command, as it comes. The command begins when the first piece is asked for.
+
+    Each piece is text or bytes, and knows its `channel`. At the end `result` has what came of the command. One that is
+    not read makes its command wait. To leave the loop early ends the command: at once and awaited within
+    `async with stream:`, or by `aclose`; else as soon as nothing refers to the stream any more.
+
+    Args:
+        request: Returns the command.
+        kind: The type of a piece.
+    """
+
+    def __init__(self, request: Callable[[], Request], kind: Callable[[Any], PieceT]) -> None:
+        self._request = request
+        self._ready: deque[PieceT] = deque()
+        self._teller = Teller(partial(_add, self._ready, kind), kind is BytesPiece)
+        self._operation: Operation = UNOBSERVED
+        self._waiting: Waiting | None = None
+        self._has_ended = False
+        self._result: CommandResult | None = None
+
+    @property
+    def result(self) -> CommandResult:
+        """The result of the command.
+
+        Raises:
+            RuntimeError: It has not ended, or failed.
+        """
+        if self._result is None:
+            raise RuntimeError("the command has no result yet; take all pieces of the stream first")
+        return self._result
+
+    def __aiter__(self) -> AsyncIterator[PieceT]:
+        return self
+
+    async def __anext__(self) -> PieceT:
+        try:
+            while not self._ready and not self._has_ended:
+                pieces = await (self._waiting or await self._begin()).next()
+                for channel, data in pieces:
+                    self._teller(channel, data)
+                if not pieces:
+                    self._teller.finish()
+                    self._has_ended = True
+            if self._ready:
+                return self._ready.popleft()
+            await self.aclose()
+        except GeneratorExit:  # the event loop was closed, and the stream goes with its last reference
+            raise
+        except BaseException as error:
+            self._operation.failed(error)
+            await self.aclose()
+            raise
+        raise StopAsyncIteration
+
+    async def _begin(self) -> Waiting:
+        request = self._request()
+        scope = self._scope = CancelScope(outer=current_scope())
+        weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
+        with request.operation() as self._operation:
+            self._operation.goes_on()
+            with scope.active():
+                work = await request.permitted()
+            waiting = self._waiting = Waiting(in_scope(scope, work), wants_pieces=True)
+        if waiting.call.pieces is not None:
+            waiting.call.pieces.holds_turn = False
+        return waiting
+
+    async def aclose(self) -> None:
+        """End the command, if it has not ended, and wait for that. Safe to call twice."""
+        has_ended, self._has_ended = self._has_ended, True
+        self._ready.clear()
+        waiting, self._waiting = self._waiting, None
+        if waiting:
+            await waiting.end(self._scope.cancel)
+            if has_ended or waiting.call.error is None:
+                ended = await waiting.result()
+                with self._scope.active():  # which says how it was ended
+                    self._result = came_of(self._operation, ended())
+        self._operation.end()
+
+    _end = aclose
+
+
+def _add(ready: deque[PieceT], kind: Callable[[Any], PieceT], data: str | bytes, channel: ChannelName) -> None:
+    piece = kind(data)
+    piece.channel = channel
+    ready.append(piece)
+
+
+class Commands(Block):
+    """Runs commands one after another: the part that an environment and a named session have in common."""
+
+    @abstractmethod
+    def _requested(self, command: CommandText, **options: Unpack[CommandOptions]) -> Request:
+        """Return a command of the session, checked."""
+
+    async def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
+        """Run a command in the session and wait for it, see `BaseEnvironment.execute`.
+
+        `on_output` may be a coroutine function, which is awaited in the task; the command's output waits for it.
+        """
+        return await self._requested(command, **options).result()
+
+    @overload
+    def stream(
+        self, command: CommandText, *, binary: Literal[False] = False, **options: Unpack[StreamOptions]
+    ) -> OutputStream[TextPiece]: ...
+
+    @overload
+    def stream(
+        self, command: CommandText, *, binary: Literal[True], **options: Unpack[StreamOptions]
+    ) -> OutputStream[BytesPiece]: ...
+
+    @overload
+    def stream(
+        self, command: CommandText, *, binary: bool, **options: Unpack[StreamOptions]
+    ) -> OutputStream[TextPiece] | OutputStream[BytesPiece]: ...
+
+    def stream(
+        self, command: CommandText, *, binary: bool = False, **options: Unpack[StreamOptions]
+    ) -> OutputStream[TextPiece] | OutputStream[BytesPiece]:
+        """Run a command in the session as `execute` does, and go through its output: `async for piece in ...`.
+
+        Meanwhile the session is taken: what is awaited in the loop goes beside it, by `execute_oneshot`.
+
+        Args:
+            command: As for `execute`.
+            binary: Whether the pieces are bytes.
+            options: All others of `execute`, but `on_output`.
+
+        Raises:
+            TypeError: There is no such argument.
+        """
+        if unknown := sorted(options.keys() - StreamOptions.__annotations__.keys()):
+            raise TypeError(f"stream() has no argument {unknown[0]!r}")
+        request = partial(self._requested, command, binary=binary, **options)
+        return OutputStream(request, BytesPiece) if binary else OutputStream(request, TextPiece)
 
 
 class AsyncEnvironment(Commands):
@@ -162,20 +436,20 @@ class AsyncEnvironment(Commands):
     target: Awaitable[Target] = awaitable("target")
     """What and where the target is, see `BaseEnvironment.target`: `await env.target`."""
 
-    def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
+    def _requested(self, command: CommandText, **options: Unpack[CommandOptions]) -> Request:
         env = self.sync
-        return Asked(env, env._in_session(command, **options), "session", env.internal.run_in_session)
+        return Request(env, env._in_session(command, **options), "session", env.internal.run_in_session)
 
     async def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, see `BaseEnvironment.execute_oneshot`."""
         env = self.sync
-        return await Asked(env, env._beside(command, **options), "oneshot", env.internal.run_beside).result()
+        return await Request(env, env._beside(command, **options), "oneshot", env.internal.run_beside).result()
 
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Do the same for a command of a hook, about which nobody is asked, see `BaseEnvironment.internal`."""
+        """Do the same for a command of a hook: no hook is asked, and no record is kept."""
         env = self.sync
         call = env._beside(command, **options)._replace(is_own=True)
-        return await Asked(env, call, None, env.internal.run_beside).result()
+        return await Request(env, call, None, env.internal.run_beside).result()
 
     async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
@@ -183,13 +457,13 @@ class AsyncEnvironment(Commands):
         Cancelled, the command is ended. Once there is a handle, that one ends it.
         """
         env = self.sync
-        if not (env.gate.asks_about_commands or is_observed(env) or current_scope()):
+        if not (env.gate.asks_about_commands or _is_observed(env) or current_scope()):
             return await self._started(*checked_start(command, **options))
         start = partial(env.start, command, **options)
         return AsyncProcess(await in_thread(start, "commands", undo=lambda process: process.kill()))
 
     async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
-        """Do the same for a command of a hook, see `BaseEnvironment.internal`."""
+        """Do the same for a command of a hook, see `execute_own`."""
         call, background = checked_start(command, **options)
         return await self._started(call._replace(is_own=True), background)
 
@@ -269,9 +543,9 @@ class AsyncSession(Commands):
     interrupt = as_coroutine(EnvironmentSession.interrupt, to_end=True)
     close = _end = as_coroutine(EnvironmentSession.close, to_end=True)
 
-    def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
+    def _requested(self, command: CommandText, **options: Unpack[CommandOptions]) -> Request:
         session = self.sync
-        return Asked(session._host, session._checked(command, **options), "session", session._run, session)
+        return Request(session._host, session._checked(command, **options), "session", session._run, session)
 
 
 class AsyncPool(Block):
@@ -298,7 +572,6 @@ class AsyncPool(Block):
     stats: Callable[[], PoolStats] = same("stats")
     """Return how many environments there are, and what they do."""
     close = _end = as_coroutine(Pool.close, to_end=True)
-    """Remove all environments, see `Pool.close`, also when the task is cancelled meanwhile."""
 
     @contextlib.asynccontextmanager
     async def environment(self, timeout: float | None = None) -> AsyncIterator[AsyncEnvironment]:

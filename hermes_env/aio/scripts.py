@@ -12,8 +12,8 @@ from code_execution.execute import ScriptOptions
 from code_execution.limits import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
-from hermes_env.aio.calls import Block, as_coroutine, awaited_at_home, in_thread
-from hermes_env.aio.environment import AsyncEnvironment
+from hermes_env.aio.calls import awaited_at_home, in_thread
+from hermes_env.aio.environment import AsyncEnvironment, Block, as_coroutine
 from rpc import ToolErrors
 
 Callback = Callable[..., object]

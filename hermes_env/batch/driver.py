@@ -1,124 +1,173 @@
-"""Hands tasks to the workers of an engine, and has what becomes of them written down."""
+"""The driver of a batch: gives tasks to the workers of an engine, and has their results written down."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from hermes_env.batch.engine import Engine, Go, PunctualEngine
-from hermes_env.batch.failed_starts import FailedStarts
-from hermes_env.batch.limits import Places, Waiting
-from hermes_env.batch.rate import Rate
-from hermes_env.batch.reader import Reader
-from hermes_env.batch.result import Result, Status
-from hermes_env.batch.summary import BatchProgress, Stop
-from hermes_env.batch.task import Task
-from hermes_env.batch.terms import Terms, Writes
-from hermes_env.batch.work_result import failed
+from hermes_env.batch.journal import Journal, MemoryJournal
+from hermes_env.batch.progress import BatchProgress, Rate, Stop
+from hermes_env.batch.result import Result, Status, failed
+from hermes_env.batch.task import Task, TaskId
+from hermes_env.batch.task_queue import Places, Reader, TaskQueue
 
 ATTEMPTS = 3
 """How often a task is tried that could not begin, or that may run again when it was lost."""
+FIRST_FAILURES, LATER_FAILURES = 3, 20
+"""Tasks in a row whose environments fail to start in the same way until the batch is given up: before any task has
+begun, and after."""
 TELL_INTERVAL, TICK = 0.1, 1.0
 """Seconds between two reports of progress at the least, and at the most."""
 READER_PATIENCE = 1.0
 """Seconds to wait in the end for a task that is being read."""
 _AHEAD, _AHEAD_OF_LIMITS = 64, 1000
-"""Tasks that are read ahead at least; and where some places are limited, so that the others find work meanwhile."""
+"""Tasks that are read ahead at least; the latter with limits, so that tasks of other places are found."""
 _AT_ONCE = 256
-"""Results that are written down together at most."""
+"""Results that are written at once at most."""
+_CHANGING = re.compile(r"[0-9a-f]{8,}|\d+")
+"""The part of an error that differs from one start to the next, such as the id of a container."""
 
 _log = logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The options of a batch that concern its driver."""
+
+    workers: int
+    """The number of tasks that run at once at most."""
+    budget: float = math.inf
+    """Seconds from the begin of the first task until no task begins any more and those that run are ended."""
+    reruns_lost: bool = False
+    """Whether a lost task runs again."""
+    total: int | None = None
+    """The number of tasks without a result; None where it is not known."""
+    on_result: Callable[[Result], object] | None = None
+    """Receives each result, once it is written."""
+    progress: Callable[[BatchProgress], object] | None = None
+    """Receives the progress."""
+
+
+class FailedStarts:
+    """Counts the tasks in a row whose environments failed to start in the same way.
+
+    Args:
+        workers: The number of tasks that one fault may hit at once.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._most = max(LATER_FAILURES, 3 * workers)
+        self._has_begun = False
+        self._kind = ""
+        self._tasks: set[TaskId] = set()
+
+    def begun(self) -> None:
+        """Count anew, as a task had its environment."""
+        self._has_begun = True
+        self._tasks.clear()
+
+    def failed(self, task: TaskId, error: str) -> bool:
+        """Count a task, by its id, and return True if the batch is to be given up."""
+        kind = _CHANGING.sub("#", error)
+        if kind != self._kind:
+            self._kind = kind
+            self._tasks.clear()
+        self._tasks.add(task)
+        return len(self._tasks) >= (self._most if self._has_begun else FIRST_FAILURES)
+
+
 class Driver:
-    """Runs a batch. All is done in the thread that calls `run`, which waits for no single task.
+    """Runs a batch in the thread that calls `run`: it writes files and calls the user's functions, which may block.
 
     Args:
         tasks: The tasks.
-        journal: Writes down which have begun, and their results.
-        places: Says where a task is going to run.
-        waiting: Takes those that have not begun, and knows the limits.
-        engine: Runs them.
-        terms: How they are run.
+        journal: Keeps the results.
+        places: Returns the places of a task, for limits.
+        queue: Holds the tasks that have not begun.
+        engine: Runs the tasks.
+        terms: The options.
     """
 
     def __init__(
         self,
         tasks: Iterable[Task],
-        journal: Writes,
+        journal: Journal | MemoryJournal,
         places: Callable[[Task], Places],
-        waiting: Waiting,
+        queue: TaskQueue,
         engine: Engine,
         terms: Terms,
     ) -> None:
-        self._places = places
-        self._engine = engine
         self._journal = journal
+        self._places = places
+        self._queue = queue
+        self._engine = engine
         self._terms = terms
-        self._says_begin = isinstance(engine, PunctualEngine)
+        self._is_punctual = isinstance(engine, PunctualEngine)
         if isinstance(engine, PunctualEngine):
             engine.begins = self._post(self._begins)
         self._beginning: list[tuple[Task, Go]] = []
-        """The tasks that are about to begin, and who waits until that is noted."""
+        """Tasks that are ready to begin, with the calls that let them."""
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        ahead = max(2 * terms.workers, _AHEAD_OF_LIMITS if waiting.has_limits else _AHEAD)
+        ahead = max(2 * terms.workers, _AHEAD_OF_LIMITS if queue.has_limits else _AHEAD)
         self._reader = Reader(tasks, journal.done, ahead, self._post(self._found), self._post(self._read))
         self._has_more = True
         self._source_error: BaseException | None = None
-        self._waiting = waiting
         self._unused = iter(range(terms.workers))
-        """Workers that have had no task: there may be more than there will ever be tasks."""
+        """Workers that have had no task: `workers` may be far above the number of tasks."""
         self._free: list[int] = []
         self._running: dict[int, tuple[Task, Places]] = {}
-        self._attempts: Counter[str] = Counter()
+        self._attempts: Counter[TaskId] = Counter()
         self._starts = FailedStarts(terms.workers)
         self._results: list[Result] = []
-        """What has ended, and is not written down yet."""
-        self._unbegun: list[str] = []
+        """Results that are not written yet."""
+        self._unbegun: list[TaskId] = []
         self._is_stopping = self._is_interrupted = False
         self.stopped: Stop | None = None
-        """Why the batch ended before all was done, if it did."""
+        """The reason of an early end."""
         self.counts: Counter[Status] = Counter()
         """The results, by status."""
         self._began = time.monotonic()
-        self._deadline = self._began + terms.budget
+        self._deadline = math.inf
         self._rate = Rate(self._began)
         self._told = 0.0
 
     def interrupt(self) -> None:
-        """End the batch: no task begins any more, and those that run are interrupted. Any thread may call it."""
+        """End the batch: no further task begins, and those that run are interrupted. Any thread may call it."""
         self._events.put(partial(self._stop, "interrupted"))
 
     @property
     def passed_over(self) -> Counter[Status]:
-        """How many tasks had a result, by its status."""
+        """The number of tasks that had a result, by status."""
         return self._reader.passed_over
 
     @property
     def has_seen_all(self) -> bool:
-        """Whether all tasks were read, and none is left."""
-        return not self._has_more and not self._waiting and self._source_error is None
+        """True if all tasks were read and have begun."""
+        return not self._has_more and not self._queue and self._source_error is None
 
     def run(self) -> None:
         """Run the batch to its end.
 
         Raises:
-            EnvironmentStartError: No environment can be started.
-            TerminalError: What becomes of tasks cannot be written down.
-            Exception: What reading the tasks has raised. Those that were read before have ended.
+            EnvironmentStartError: No environment starts.
+            TerminalError: Results cannot be written.
+            Exception: The iterable of tasks has raised it. The tasks before it have ended.
         """
         self._reader.begin()
         try:
             while self._running or self._may_begin:
                 self._begin_tasks()
-                self._take_in()
+                self._handle_events()
             self._write()
         except BaseException:
             self._give_up()
@@ -131,72 +180,77 @@ class Driver:
 
     @property
     def _may_begin(self) -> bool:
-        return not self._is_stopping and (self._has_more or bool(self._waiting))
+        return not self._is_stopping and (self._has_more or bool(self._queue))
 
-    # What begins.
+    # The begin of tasks.
 
     def _begin_tasks(self) -> None:
         begun: list[tuple[int, Task, Places]] = []
         room = self._terms.workers - len(self._running)
-        while len(begun) < room and not self._is_stopping and (found := self._waiting.next()):
+        while len(begun) < room and not self._is_stopping and (found := self._queue.next()):
             begun.append((self._free.pop() if self._free else next(self._unused), *found))
-        if not self._says_begin:
-            self._journal.begin([task.id for _, task, _ in begun])
+        if begun and not self._is_punctual:
+            self._mark([task for _, task, _ in begun])
         for worker, task, places in begun:
             self._running[worker] = task, places
             if task.id not in self._attempts:
                 self._reader.taken()
             try:
                 self._engine.start(worker, task, self._post(self._ended))
-            except Exception as error:  # of an engine of somebody's own
+            except Exception as error:  # an engine of the user
                 self._events.put(partial(self._ended, worker, failed(task.id, error, began=False)))
 
+    def _mark(self, tasks: Iterable[Task]) -> None:
+        """Mark tasks as begun. The budget counts from the first."""
+        self._journal.begin([task.id for task in tasks])
+        self._deadline = min(self._deadline, time.monotonic() + self._terms.budget)
+
     def _begins(self, task: Task, go: Go) -> None:
-        self._starts.begun()  # it has its environment, though its end may be long in coming
+        self._starts.begun()  # it has its environment, though its end may be far off
         self._beginning.append((task, go))
 
     def _let_begin(self) -> None:
-        """Let the tasks begin whose environments are ready, once that is noted."""
+        """Mark the tasks whose environments are ready, and let them begin."""
         beginning, self._beginning = self._beginning, []
         may_begin = False
         try:
-            if not self._is_stopping:
-                self._journal.begin([task.id for task, _ in beginning])
+            if beginning and not self._is_stopping:
+                self._mark(task for task, _ in beginning)
                 may_begin = True
         finally:
             for _, go in beginning:
                 go(may_begin)
 
-    # What happens.
+    # Events.
 
     def _post(self, method: Callable[..., None]) -> Callable[..., None]:
-        """Return what has a method called in the driver's thread."""
+        """Return a function that has a method called in the driver's thread."""
 
         def post(*args: object) -> None:
             self._events.put(partial(method, *args))
 
         return post
 
-    def _take_in(self) -> None:
-        """Wait until something happens, and write down what has come of it."""
+    def _handle_events(self) -> None:
+        """Wait for an event, and write what has come of it."""
         now = time.monotonic()
         if now >= self._deadline and not self._is_stopping:
             self._stop("budget")
         left = self._deadline - now if not self._is_stopping else math.inf
         with contextlib.suppress(Empty):
             self._events.get(timeout=max(0.0, min(left, TICK)))()
-            for _ in range(_AT_ONCE):  # and not for as long as more comes: there are workers to be given tasks
+            for _ in range(_AT_ONCE):  # no more, as workers wait for tasks
                 self._events.get_nowait()()
         self._let_begin()
         self._write()
         self._tell()
 
     def _found(self, task: Task) -> None:
-        self._waiting.add(task, self._places(task))
+        self._queue.add(task, self._places(task))
 
     def _read(self, error: BaseException | None) -> None:
         self._has_more = False
-        self._source_error = error  # raised when all that was read before has ended
+        self._source_error = error  # raised when all tasks before it have ended
 
     def _stop(self, why: Stop) -> None:
         if self.stopped is None:
@@ -210,7 +264,7 @@ class Driver:
     def _ended(self, worker: int, result: Result) -> None:
         task, places = self._running.pop(worker)
         self._free.append(worker)
-        self._waiting.ended(places)
+        self._queue.ended(places)
         if result.began:
             self._starts.begun()
             if result.status == "lost" and self._terms.reruns_lost and self._may_try_again(task):
@@ -238,14 +292,14 @@ class Driver:
         return self._attempts[task.id] < ATTEMPTS and not self._is_stopping
 
     def _again(self, task: Task) -> None:
-        self._waiting.add(task, self._places(task))
+        self._queue.add(task, self._places(task))
 
-    # What is written down and told.
+    # Results and progress.
 
     def _write(self) -> None:
         unbegun, self._unbegun = self._unbegun, []
         self._journal.withdraw(unbegun)
-        self._journal.add(self._results)  # they are kept until they are written
+        self._journal.add(self._results)  # kept until they are written
         results, self._results = self._results, []
         self.counts.update(result.status for result in results)
         for result in results:
@@ -281,7 +335,7 @@ class Driver:
             _log.exception("a callback of the batch failed; it is called on")
 
     def _give_up(self) -> None:
-        """End what runs, and write down of it what can be."""
+        """End the tasks that run, and write their results if that is possible."""
         self._stop("interrupted")
         while self._running:
             with contextlib.suppress(TerminalError):

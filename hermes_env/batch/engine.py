@@ -1,4 +1,4 @@
-"""What runs the tasks of a batch: the seam between its driver and threads here, or a cluster."""
+"""The engine of a batch: runs its tasks, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ Work = Callable[[BaseEnvironment, Task], object]
 Settings = str | EnvironmentSettings | Mapping[str, object] | None
 """A backend's name, settings as `load_settings` returns them, or arguments of `create_environment` with `backend`."""
 Done = Callable[[int, Result], None]
-"""Is told of a worker's number and of what came of its task, in any thread. It returns at once."""
+"""Receives the number of a worker and the result of its task, in any thread. It returns at once."""
+Go = Callable[[bool], object]
+"""Receives whether a task may begin, in the driver's thread. It returns at once."""
 
 
 class Engine(Protocol):
@@ -30,69 +32,65 @@ class Engine(Protocol):
     """
 
     def start(self, worker: int, task: Task, done: Done) -> None:
-        """Have a worker that is free begin a task, and return at once.
+        """Have a free worker begin a task, and return at once.
 
         Args:
             worker: Its number.
-            task: What to do.
-            done: Called once, when the task has ended, however that was. A task whose end is not known, such as when
-                its target was lost, has status `lost`; one that certainly did not begin has `began` false.
+            task: The task.
+            done: Called once, when the task has ended in any way. A task whose end is not known, such as after the loss
+                of its target, has status `lost`; one that has not begun has `began` false.
         """
 
     def interrupt(self) -> None:
-        """End what runs, and return at once. Each task still calls its `done`, with status `interrupted`.
+        """End the tasks that run, and return at once. Each calls its `done`, with status `interrupted`.
 
-        The same holds for what is started afterwards.
+        The same holds for tasks that are started later.
         """
 
     def close(self) -> None:
-        """Remove all that the engine has started. It may be called at any time, and twice."""
-
-
-Go = Callable[[bool], object]
-"""Is told whether a task may begin, in the driver's thread. It returns at once."""
+        """Remove everything that the engine has started. It may be called at any time, and twice."""
 
 
 @runtime_checkable
 class PunctualEngine(Engine, Protocol):
-    """An engine that says itself when a task begins, as its environment may be long in coming.
+    """An engine that reports when a task begins, as its environment may start slowly.
 
     A task of another engine counts as begun from `start` on, and is lost if this process is killed meanwhile.
     """
 
     begins: Callable[[Task, Go], object]
-    """Set by the driver. To be called, in any thread, just before any of a task is done. The task may begin, or has to
-    end as one that was not begun, when the second argument is called."""
+    """Set by the driver. The engine calls it, in any thread, just before a task begins. Then it waits for the call of
+    the second argument: with True the task begins, with False it ends as one that has not begun."""
 
 
 def at_once(_: Task, go: Go) -> None:
-    """Have a task begin that nobody has to be told of: what `begins` is without a driver."""
+    """Let a task begin: the value of `begins` without a driver."""
     go(True)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an engine has to know of its batch."""
+    """The arguments of an engine."""
 
     workers: int
-    """How many tasks run at once at most."""
+    """The number of tasks that run at once at most."""
     settings: Settings = None
-    """The environments' settings, where a task has none of its own; None is what is configured."""
+    """The settings of environments, for tasks without settings of their own; None is what is configured."""
     work: Work | None = None
-    """What works on the tasks; None is their own command or script."""
+    """The Python code that works on the tasks; None is their own command or script."""
     timeout: float | None = None
-    """Seconds that a task may take that says nothing of it; None leaves it to settings."""
+    """Time limit in seconds of tasks that have none; None leaves it to settings."""
     uses: int = 1
-    """How many tasks one environment is used for."""
+    """The number of tasks that one environment is used for."""
     address: str | None = None
-    """Where a cluster is, in the engine's own words."""
+    """The address of a cluster, in the format of the engine."""
     resources: Mapping[str, float | str] = field(default_factory=dict)
-    """What an environment takes of a cluster, and how it is placed there, by name, in the engine's own words."""
+    """Resources of a cluster that an environment takes, and its placement, by names of the engine."""
 
 
 ENGINES = {
-    "threads": "hermes_env.batch.threads_engine:ThreadsEngine",
-    "ray": "hermes_env.batch.ray_engine:RayEngine",
+    "threads": "hermes_env.batch.local_engine:LocalEngine",
+    "ray": "hermes_env.batch.ray.engine:RayEngine",
 }
 """Engines by name. Each is made with a `Plan`."""
 
@@ -101,8 +99,8 @@ def make_engine(engine: str | Callable[[Plan], Engine], plan: Plan) -> Engine:
     """Return an engine.
 
     Args:
-        engine: A name of `ENGINES`, or what makes one.
-        plan: What it has to know.
+        engine: A name of `ENGINES`, or a function that makes one.
+        plan: Its arguments.
 
     Raises:
         SettingsError: There is no engine of that name.

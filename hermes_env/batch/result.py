@@ -1,49 +1,64 @@
-"""What came of one task of a batch, and the line it is written as."""
+"""The result of a task, its line of JSON, and how it is made of a command, a script or returned values."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, Self, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Self, get_args
+
+from environments.errors import CallCancelledError, EnvironmentLostError, StartStoppedError, TerminalError
+from environments.plain_number import plain_number
+from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
+from hermes_env.batch.task import TaskId, is_task_id
+
+if TYPE_CHECKING:
+    from code_execution.result import ExecutionResult
 
 Status = Literal["success", "error", "timeout", "interrupted", "lost"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 KEYS = ("id", "status", "output", "exit_code", "duration_seconds", "error")
-"""What every result's line may hold. Python code that works on tasks may add fields of its own."""
+"""The fields of a result. Python code may add others."""
+_OWN = ("id", "duration_seconds")
+"""Fields that Python code does not set."""
+_WITH_BATCH = "it was ended with its batch"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one task."""
+    """The result of one task. One without success has an exit code or an error."""
 
-    id: str
-    """The task's."""
+    id: TaskId
+    """The id of the task."""
     status: Status
-    """`success`, `error`, `timeout`; `interrupted`: it was ended with its batch; `lost`: it may have begun, its end is
-    not known, and it was not run again."""
+    """`success`, `error`, `timeout`; `interrupted`: ended with its batch; `lost`: it may have begun, its end is not
+    known, and it was not run again."""
     output: str = ""
-    """What it printed, standard error included."""
+    """The output, standard error included."""
     exit_code: int | None = None
     """The exit code; 124 after a time-out, 130 when interrupted, None if there is none."""
     duration_seconds: float = 0.0
-    """Wall-clock time of the task in its environment, without the start of that."""
+    """Seconds of the task in its environment, without the start of the environment."""
     error: str | None = None
-    """Why the status is not `success`, in a sentence."""
+    """The reason in a sentence if the status is not `success`."""
     data: Mapping[str, object] = field(default_factory=dict)
-    """Further fields, which Python code that worked on the task has returned."""
+    """Further fields that Python code has returned."""
     began: bool = True
-    """Whether any of it may have run. One that has certainly not, as its environment could not be started or the batch
-    ended before, can be run again without being run twice. It is not part of the line."""
+    """False if no part of the task has run, because its environment did not start or the batch ended before. It can
+    then run again. It is not part of the line."""
+
+    def __post_init__(self) -> None:
+        if self.status != "success" and self.exit_code is None and self.error is None:
+            object.__setattr__(self, "error", f"it ended with status {self.status} and without an exit code")
 
     @classmethod
     def of_line(cls, line: str | bytes) -> Self:
-        """Return the result of a line of JSON. Raises ValueError if it is none."""
+        """Return the result of a line of JSON. Raises ValueError if the line is no result."""
         fields = json.loads(line)
         if not isinstance(fields, dict):
             raise ValueError("it is no object")  # noqa: TRY004  # of a file, not of an argument
         name, status = fields.get("id"), fields.get("status")
-        if not isinstance(name, str) or status not in STATUSES:
+        if not is_task_id(name) or status not in STATUSES:
             raise ValueError("it has no id, or no status of a task")
         return cls(
             name,
@@ -56,7 +71,7 @@ class Result:
         )
 
     def to_line(self) -> str:
-        """Return it as one line of JSON in ASCII, with its newline. Raises TypeError or ValueError for odd `data`."""
+        """Return its line of JSON in ASCII, with the newline. Raises TypeError or ValueError if JSON cannot hold it."""
         fields = {
             "id": self.id,
             "status": self.status,
@@ -66,3 +81,102 @@ class Result:
         }
         reason = {} if self.error is None else {"error": self.error}
         return json.dumps({**fields, **reason, **self.data}, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def result_of(name: TaskId, returned: object) -> Result:
+    """Return the result of a task, without its duration.
+
+    Args:
+        name: The task's id.
+        returned: What a command, a script or Python code returned: text, None, or a mapping of fields.
+
+    Raises:
+        TypeError: Code has returned another type.
+        ValueError: A field has a value that is not allowed.
+    """
+    if isinstance(returned, CommandResult):
+        return _of_command(name, returned)
+    if isinstance(returned, Result):
+        return replace(returned, id=name, duration_seconds=0.0, began=True)
+    if returned is None or isinstance(returned, str):
+        return Result(name, "success", returned or "")
+    if isinstance(returned, Mapping):
+        return _of_fields(name, returned)
+    from code_execution.result import ExecutionResult
+
+    if isinstance(returned, ExecutionResult):
+        return _of_script(name, returned)
+    raise TypeError(
+        f"the work has returned something of type {type(returned).__name__}; return text, a mapping of fields of the "
+        "result, or what execute or execute_code returns"
+    )
+
+
+def not_begun(name: TaskId) -> Result:
+    """Return the result of a task whose batch ended before it began."""
+    return Result(name, "interrupted", exit_code=INTERRUPT_EXIT_CODE, error="it was not begun", began=False)
+
+
+def failed(name: TaskId, error: BaseException, *, began: bool) -> Result:
+    """Return the result of a task that ended with an exception.
+
+    Args:
+        name: The task's id.
+        error: The exception.
+        began: Whether a part of the task may have run.
+    """
+    said = str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, EnvironmentLostError):
+        return Result(name, "lost", error.output, error=said)
+    if isinstance(error, CallCancelledError) or (isinstance(error, StartStoppedError) and not error.timed_out):
+        return Result(name, "interrupted", exit_code=INTERRUPT_EXIT_CODE, error=said, began=began)
+    return Result(name, "error", error=said, began=began)
+
+
+def timed_out(result: Result, limit: float) -> Result:
+    """Return a result as that of a task whose time limit, in seconds, was over."""
+    return replace(result, status="timeout", exit_code=TIMEOUT_EXIT_CODE, error=_after(limit))
+
+
+def interrupted(result: Result) -> Result:
+    """Return a result as that of a task that ended with its batch."""
+    return replace(result, status="interrupted", exit_code=INTERRUPT_EXIT_CODE, error=result.error or _WITH_BATCH)
+
+
+def _of_command(name: TaskId, done: CommandResult) -> Result:
+    output = done.output + (done.stderr or "")
+    if done.timed_out:
+        return Result(name, "timeout", output, done.exit_code, error=_after(done.duration_seconds))
+    if done.interrupted:
+        return Result(name, "interrupted", output, done.exit_code, error=_WITH_BATCH)
+    if done.ok:
+        return Result(name, "success", output, 0)
+    return Result(name, "error", output, done.exit_code, error=done.note or f"exit code {done.exit_code}")
+
+
+def _after(seconds: float) -> str:
+    return f"ended after {plain_number(seconds)} s, as its time limit says"
+
+
+def _of_script(name: TaskId, done: ExecutionResult) -> Result:
+    data = {"limit": done.limit} if done.limit else {}
+    return Result(name, done.status, done.output, done.exit_code, error=done.error, data=data)
+
+
+def _of_fields(name: TaskId, fields: Mapping[object, object]) -> Result:
+    given = {str(key): value for key, value in fields.items() if key not in _OWN}
+    code = given.get("exit_code")
+    status = given.get("status", "success" if code in (None, 0) else "error")
+    output, error = given.get("output", ""), given.get("error")
+    if status not in STATUSES:
+        raise ValueError(f"the work has returned status {status!r}; allowed: {', '.join(STATUSES)}")
+    if not isinstance(output, str) or not isinstance(error, str | None):
+        raise TypeError("the work has returned an output or an error that is no text")
+    if isinstance(code, bool) or not isinstance(code, int | None):
+        raise TypeError("the work has returned an exit_code that is no whole number")
+    data = {key: value for key, value in given.items() if key not in KEYS}
+    try:
+        data = json.loads(json.dumps(data, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise ValueError(f"the work has returned a field that cannot be written as JSON: {problem}") from None
+    return Result(name, status, output, code, 0.0, error, data)

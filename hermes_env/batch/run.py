@@ -1,4 +1,4 @@
-"""`run_batch`: its arguments, and the parts of a batch brought together."""
+"""`run_batch`: checks its arguments, and runs a driver with a source, a journal and an engine."""
 
 from __future__ import annotations
 
@@ -10,35 +10,32 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from pathlib import Path
 
 from environments.cancellation import ended_in_scope
 from environments.errors import CallCancelledError
 from environments.inventory import collect_garbage
 from environments.options import check_count, check_seconds
-from hermes_env.batch.arguments import (
+from hermes_env.batch.driver import Driver, Terms
+from hermes_env.batch.engine import Engine, Plan, Settings, Work, make_engine
+from hermes_env.batch.journal import Journal, MemoryJournal
+from hermes_env.batch.options import (
     Retry,
     check_calls,
     check_interrupt,
     checked_mapping,
     checked_out,
     checked_retry,
+    checked_settings,
     checked_work,
 )
-from hermes_env.batch.driver import Driver
-from hermes_env.batch.engine import Engine, Plan, Settings, Work, make_engine
-from hermes_env.batch.journal import Journal
-from hermes_env.batch.kinds import Kinds
-from hermes_env.batch.limits import Waiting
-from hermes_env.batch.memory_journal import MemoryJournal
+from hermes_env.batch.progress import BatchProgress, Summary, counted
 from hermes_env.batch.result import Result, Status
 from hermes_env.batch.source import Source, Tasks
-from hermes_env.batch.summary import BatchProgress, Summary, counted
-from hermes_env.batch.terms import Terms
+from hermes_env.batch.task_queue import TaskQueue
+from hermes_env.batch.task_types import TaskTypes
 
 _LOOK = 0.1
-"""Seconds between looks whether the batch is to be interrupted."""
+"""Seconds between looks at whether the batch is to be interrupted."""
 
 
 def run_batch(
@@ -59,45 +56,50 @@ def run_batch(
     interrupt: threading.Event | None = None,
     address: str | None = None,
     resources: Mapping[str, float | str] | None = None,
+    **more_settings: object,
 ) -> Summary:
-    """Run many tasks, some at once, each in an environment, and write down what comes of each.
+    """Run many tasks, some at once, each in an environment, and write a result for each.
 
-    With `out`, a run that was ended at any moment, also by `kill -9`, is gone on with by the same call: tasks with a
-    result are passed over. None that may have begun runs twice, unless `retry` asks for it. Ctrl-C ends the tasks that
-    run, cleans up and is then raised; a second one is raised at once.
+    With `out`, the same call continues a run that was ended at any moment, also by `kill -9`: tasks with a result are
+    passed over. No task that may have begun runs twice, unless `retry` asks for it. Ctrl-C ends the tasks that run,
+    cleans up and is then raised; a second one is raised at once.
 
     Args:
-        tasks: The path of a file with a JSON object a line, `-` for standard input, or `Task` objects or mappings, as
-            many as there may be. See docs/batch.md for the fields.
+        tasks: The path of a file with a JSON object a line, `-` for standard input, or an iterable of `Task` objects or
+            mappings. See docs/batch.md for the fields.
         settings: The environments: a backend's name, what `load_settings` returns, or arguments of
             `create_environment` by name, with `backend`. None is what is configured. A task's own go over them.
         work: Python code that works on a task, called as `work(env, task)` in place of the task's command or script.
             It returns text, a mapping of fields of the result, or what `execute` or `execute_code` returns; it may be
             an `async def`.
-        workers: How many tasks run at once at most.
-        engine: `"threads"` of this process, or `"ray"`; or what makes an engine of one's own of a `Plan`.
-        out: The file that results are added to, one JSON object a line. Without it the summary has them, unless
+        workers: The number of tasks that run at once at most.
+        engine: `"threads"` runs them in this process, `"ray"` on a cluster; or a function that makes an engine of a
+            `Plan`.
+        out: The file that results are appended to, one JSON object a line. Without it the summary has them, unless
             `on_result` takes them.
-        retry: Which tasks run again that have been run: `"never"`; `"always"`, all whose end is not known or that were
-            interrupted; or the statuses of results to be replaced. With `"always"` or `"lost"`, a task that is lost
-            while the batch runs is tried again, too.
-        budget: Seconds for the whole. No task begins then any more, and those that run are interrupted.
-        timeout: Seconds that a task may take that says nothing of it, without the start of its environment.
-        uses: How many tasks one environment is used for, one after the other, see `Pool`.
-        limits: How many tasks run at once in a place, as `{"docker": 24, "ssh:host": 4}`.
-        progress: Told how far the batch is, ten times a second at most.
-        on_result: Told each result, once it is written down. Both are called in one thread that all else waits for;
-            what they raise is logged and stops nothing.
+        retry: The tasks to run again: `"never"`; `"always"`, those that are lost or were interrupted; or the statuses
+            of results to replace. With `"always"` or `"lost"`, a task that is lost while the batch runs is tried again,
+            too.
+        budget: Seconds for the batch, from the begin of its first task. Then no further task begins, and those that run
+            are interrupted.
+        timeout: Time limit in seconds of a task that has none, without the start of its environment.
+        uses: The number of tasks that one environment is used for, one after the other, see `Pool`.
+        limits: The number of tasks that run at once in a place, as `{"docker": 24, "ssh:host": 4}`.
+        progress: Receives the progress, ten times a second at most.
+        on_result: Receives each result, once it is written. Both are called in one thread, and the batch waits for
+            them. Their exceptions are logged.
         interrupt: Ends the batch when it is set, as Ctrl-C does; the summary is returned then.
-        address: Where a cluster is, see docs/batch.md.
-        resources: What an environment takes of a cluster, by name.
+        address: The address of a cluster, see docs/batch.md.
+        resources: Resources of a cluster that an environment takes, by name.
+        more_settings: Arguments of `create_environment` by name, such as `image`, over those of `settings`. Its
+            `timeout` has to be given in `settings`.
 
     Returns:
-        How many tasks ended in which way, and why the batch ended before the end if it did.
+        The number of tasks by status, and the reason of an early end.
 
     Raises:
-        TaskError: A task is not in order. Nothing has run, unless the tasks come one after the other.
-        SettingsError: The settings are not in order, or there is no such engine.
+        TaskError: A task is wrong. Nothing has run, unless the tasks come from a generator.
+        SettingsError: A setting is wrong, or there is no such engine.
         MissingExtraError: The backend or the engine needs a library that is not installed.
         EnvironmentStartError: The batch was given up, as no environment starts.
         TerminalError: The file of results is another program's, another run has it, or it cannot be written.
@@ -113,72 +115,55 @@ def run_batch(
     ends = math.inf if budget is None else check_seconds("budget", budget)
     limit = None if timeout is None else check_seconds("timeout", timeout)
     code = None if work is None else checked_work(work)
-    plan = Plan(workers, settings, code, limit, check_count("uses", uses), address, taken)
-    return _Batch(tasks, plan, engine, file, statuses, ends, most, progress, on_result).run(interrupt)
+    given = checked_settings(settings, more_settings)
+    plan = Plan(workers, given, code, limit, check_count("uses", uses), address, taken)
 
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """What `run_batch` was asked for, with arguments that are in order."""
-
-    tasks: Tasks
-    plan: Plan
-    engine: str | Callable[[Plan], Engine]
-    out: Path | None
-    statuses: frozenset[Status]
-    """Those of tasks that run again."""
-    budget: float
-    limits: Mapping[str, int]
-    progress: Callable[[BatchProgress], object] | None
-    on_result: Callable[[Result], object] | None
-
-    def run(self, interrupt: threading.Event | None) -> Summary:
-        """Bring the parts of the batch together, and run it to its end."""
-        began = time.monotonic()
-        plan, kinds = self.plan, Kinds(self.plan.settings)
-        with ExitStack() as stack:
-            is_unwanted = interrupt.is_set if interrupt else bool
-            source = Source(self.tasks, kinds, has_work=plan.work is not None, is_unwanted=is_unwanted)
-            stack.callback(source.close)
-            if source.is_cut_off:
-                return Summary({}, left=None, seconds=time.monotonic() - began, stopped="interrupted", out=self.out)
-            waiting = Waiting(self.limits)
-            runs_on = make_engine(self.engine, plan)
-            stack.callback(runs_on.close)
-            journal = MemoryJournal(keeps=self.on_result is None) if self.out is None else Journal(self.out)
-            stack.callback(journal.close)
-            if journal.follows_a_kill:
-                with suppress(CallCancelledError):  # the driver ends by that, too
-                    collect_garbage(kinds.backends)
-            journal.resume(self.statuses, source.ids)
-            earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
-            others = 0 if source.ids is None else len(journal.done) - earlier.total()
-            total = None if source.total is None else source.total - earlier.total()
-            terms = Terms(plan.workers, self.budget, "lost" in self.statuses, total, self.on_result, self.progress)
-            driver = Driver(source, journal, lambda task: kinds.of(task).places, waiting, runs_on, terms)
-            _run(driver, interrupt, stack)
-            left = None if total is None else max(0, total - driver.counts.total())
-        return Summary(
-            counted(driver.counts),
-            counted(driver.passed_over if source.ids is None else earlier),
-            others,
-            0 if left is None and driver.has_seen_all else left,
-            time.monotonic() - began,
-            driver.stopped,
-            self.out,
-            tuple(journal.results),
-        )
+    began = time.monotonic()
+    types = TaskTypes(plan.settings)
+    with ExitStack() as stack:
+        is_unwanted = interrupt.is_set if interrupt else bool
+        source = Source(tasks, types, has_work=code is not None, is_unwanted=is_unwanted)
+        stack.callback(source.close)
+        if source.is_cut_off:
+            return Summary({}, left=None, seconds=time.monotonic() - began, stopped="interrupted", out=file)
+        queue = TaskQueue(most)
+        runs_on = make_engine(engine, plan)
+        stack.callback(runs_on.close)
+        journal = MemoryJournal(keeps=on_result is None) if file is None else Journal(file)
+        stack.callback(journal.close)
+        if journal.follows_a_kill:
+            with suppress(CallCancelledError):  # the driver ends by that, too
+                collect_garbage(types.backends)
+        journal.resume(statuses, source.ids)
+        earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
+        others = 0 if source.ids is None else len(journal.done) - earlier.total()
+        total = None if source.ids is None else len(source.ids) - earlier.total()
+        terms = Terms(workers, ends, "lost" in statuses, total, on_result, progress)
+        driver = Driver(source, journal, lambda task: types.of(task).places, queue, runs_on, terms)
+        _run(driver, interrupt, stack)
+        left = None if total is None else max(0, total - driver.counts.total())
+    return Summary(
+        counted(driver.counts),
+        counted(driver.passed_over if source.ids is None else earlier),
+        others,
+        0 if left is None and driver.has_seen_all else left,
+        time.monotonic() - began,
+        driver.stopped,
+        file,
+        tuple(journal.results),
+    )
 
 
 def _run(driver: Driver, interrupt: threading.Event | None, stack: ExitStack) -> None:
-    """Run a driver in a thread of its own, so that Ctrl-C finds this one waiting and holding nothing.
+    """Run a driver in its own thread, so that Ctrl-C finds this one waiting and holding nothing.
 
     Args:
-        driver: What is run.
+        driver: The driver.
         interrupt: Interrupts it when it is set.
-        stack: What is closed behind it, unless a second Ctrl-C comes.
+        stack: Closed after it, except after a second Ctrl-C.
 
-    Raises what the driver does, or KeyboardInterrupt.
+    Raises:
+        BaseException: What the driver has raised; KeyboardInterrupt after Ctrl-C.
     """
     ended: Future[None] = Future()
 

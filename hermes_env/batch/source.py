@@ -1,4 +1,4 @@
-"""Where the tasks of a batch come from: a file of lines, or anything that can be gone through."""
+"""The source of a batch's tasks: a file of lines, standard input, or an iterable."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from environments.errors import TerminalError
-from hermes_env.batch.kinds import Kinds
-from hermes_env.batch.task import Task, TaskError
+from hermes_env.batch.task import Task, TaskError, TaskId
+from hermes_env.batch.task_types import TaskTypes
 
 Item = Task | Mapping[str, object]
 Tasks = str | os.PathLike[str] | Iterable[Item]
@@ -20,43 +20,41 @@ Tasks = str | os.PathLike[str] | Iterable[Item]
 _PIECE = 256 * 1024
 """Bytes that are read at a time."""
 _IN_MEMORY = 16 * 1024 * 1024
-"""Bytes of standard input, or of a pipe, that need no file."""
+"""Bytes of standard input, or of a pipe, that are kept without a file."""
 _LOOK = 0.1
-"""Seconds between looks whether it is still waited for."""
+"""Seconds between looks at whether the wait for input was given up."""
 
 
 class Source:
     """The tasks of a batch.
 
-    Those that are all there already are checked at once, so that nothing runs if one is not in order; of a file no more
-    than their ids stays in memory. Others, such as those of a generator, are checked as they come.
+    The tasks of a file or a sequence are all checked first, so that nothing runs if one is wrong. Only the ids of a
+    file stay in memory. The tasks of another iterable, such as a generator, are checked as they come.
 
     Args:
-        tasks: What was given.
-        kinds: Which environments there may be.
+        tasks: The argument of `run_batch`.
+        types: The types of environments.
         has_work: Whether Python code works on the tasks, see `Task.of`.
-        is_unwanted: Whether standard input, or a pipe, which may be long in coming, is not to be waited for any more.
+        is_unwanted: Asked during the wait for standard input or a pipe; true gives it up.
 
     Raises:
-        TaskError: One is not in order. It says which.
+        TaskError: A task is wrong. The message names it.
         TerminalError: The file cannot be read.
-        TypeError: It is neither a path nor can it be gone through.
+        TypeError: It is neither a path nor iterable.
     """
 
     def __init__(
-        self, tasks: Tasks, kinds: Kinds, *, has_work: bool, is_unwanted: Callable[[], bool] = lambda: False
+        self, tasks: Tasks, types: TaskTypes, *, has_work: bool, is_unwanted: Callable[[], bool] = lambda: False
     ) -> None:
-        self._kinds = kinds
+        self._types = types
         self._has_work = has_work
         self._file: BinaryIO | None = None
         self._name = ""
         self._items: Iterable[Item] = ()
-        self.ids: Collection[str] | None = None
+        self.ids: Collection[TaskId] | None = None
         """The ids of all tasks; None where they are not known."""
-        self.total: int | None = None
-        """How many there are; None where that is not known."""
         self.is_cut_off = False
-        """Whether that was left before its end, so that these are not the tasks."""
+        """True if the wait for input was given up, so that tasks are missing."""
         self._is_unwanted = is_unwanted
         if isinstance(tasks, str | os.PathLike):
             self._name = "standard input" if tasks == "-" else os.fspath(tasks)
@@ -83,7 +81,7 @@ class Source:
             raise self._unreadable(error) from error
 
     def _kept(self, source: int) -> BinaryIO:
-        """Return all that comes, as it is gone through more than once."""
+        """Read all input and keep it, as it is read twice."""
         kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
         while not self._is_unwanted():
             if select.select([source], [], [], _LOOK)[0]:
@@ -96,27 +94,26 @@ class Source:
     def _check(self) -> None:
         try:
             self.ids = {task.id for task in self._checked()}
-            self.total = len(self.ids)
         except BaseException:
             self.close()
             raise
 
     def __iter__(self) -> Iterator[Task]:
-        """Go through the tasks. Raises TaskError for one that is not in order."""
+        """Yield the tasks. Raises TaskError for a wrong one."""
         if self.ids is None:
             yield from self._checked()
         else:
             yield from (self._task(item, where) for where, item in self._numbered())
 
     def _checked(self) -> Iterator[Task]:
-        seen: set[str] = set()
+        seen: set[TaskId] = set()
         for where, item in self._numbered():
             task = self._task(item, where)
             if task.id in seen:
                 raise TaskError(f"{where}: a task before it has the id {task.id!r:.50}, too; give each one of its own")
             seen.add(task.id)
             try:
-                self._kinds.of(task)
+                self._types.of(task)
             except TaskError as error:
                 raise TaskError(f"{where}: {error}") from error
             yield task

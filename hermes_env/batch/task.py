@@ -1,42 +1,45 @@
-"""One task of a batch, and the line it is written as."""
+"""A task of a batch, and its line of JSON."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeGuard
 
 from environments.errors import TerminalError
 from environments.plain_number import plain_number
 from environments.validation import closest
 
+TaskId = str | int | float
+"""The id of a task. The number 0 and the text "0" are two ids; 1 and 1.0 are one."""
 KEYS = ("id", "command", "script", "timeout", "files", "settings")
-"""What a task's line may hold, but for the further fields of one that Python code works on."""
+"""The fields of a task. One for Python code may have others."""
 _SHOWN = 50
 """Characters of an id that are shown in an error."""
 
 
 class TaskError(TerminalError, ValueError):
-    """A task is not in order. The message says which, and what to do."""
+    """A task is wrong. The message names it, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is to be done in one environment."""
+    """A command, a script, or input for Python code, for one environment."""
 
-    id: str
-    """Tells it from the others of its batch, also in a later run that goes on with the batch."""
+    id: TaskId
+    """Text or a number, unique in the batch. A later run that continues the batch knows the task by it."""
     command: str | None = None
     """Shell text that `execute` runs."""
     script: str | None = None
     """Python source that `execute_code` runs, with the default tools."""
     timeout: float | None = None
-    """Seconds that it may take, without the start of its environment; None is what the batch says."""
+    """Time limit in seconds, without the start of the environment; None is that of the batch."""
     files: Mapping[str, str | bytes] = field(default_factory=dict)
-    """Files that are written before, by path. A relative one is taken from the session's directory."""
+    """Files to write first, by path. A relative path starts at the session's directory."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of its environment over those of the batch, as for `create_environment`; `backend` names another."""
     data: Mapping[str, object] = field(default_factory=dict)
@@ -44,14 +47,14 @@ class Task:
 
     @classmethod
     def of(cls, fields: object, *, has_work: bool = False) -> Self:
-        """Return the task that a JSON object, as a mapping, stands for.
+        """Return the task of a JSON object.
 
         Args:
-            fields: The object.
-            has_work: Whether Python code works on it, so that it needs no command and may have any further fields.
+            fields: The object, as a mapping.
+            has_work: True if Python code works on it: it needs no command, and may have further fields.
 
         Raises:
-            TaskError: It is not in order.
+            TaskError: A field is wrong.
         """
         if not isinstance(fields, Mapping):
             raise TaskError(f"a task is an object with an id and a command or a script, and this is {_kind(fields)}")
@@ -77,12 +80,12 @@ class Task:
         return cls.of(fields, has_work=has_work)
 
     def checked(self, *, has_work: bool = False) -> Self:
-        """Return itself, if what it holds is in order. Arguments and errors are those of `of`."""
+        """Check its fields and return it. Arguments and errors are those of `of`."""
         type(self).of({key: getattr(self, key) for key in KEYS}, has_work=has_work)
         return self
 
     def to_line(self) -> str:
-        """Return it as one line of JSON, with its newline. Raises TypeError if `data` holds what JSON does not."""
+        """Return its line of JSON, with the newline. Raises TypeError if JSON cannot hold `data`."""
         files = {
             path: text if isinstance(text, str) else {"base64": base64.b64encode(text).decode()}
             for path, text in self.files.items()
@@ -99,12 +102,19 @@ class Task:
         return json.dumps({**fields, **self.data}, separators=(",", ":")) + "\n"
 
 
-def _checked_id(fields: Mapping[str, object]) -> str:
+def is_task_id(value: object) -> TypeGuard[TaskId]:
+    """Return True for text that is not empty, and for a finite number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else value != ""
+
+
+def _checked_id(fields: Mapping[str, object]) -> TaskId:
     name = fields.get("id")
     if "id" not in fields:
         raise TaskError('a task has no id; give it one, such as "id": "17"')
-    if not isinstance(name, str) or not name:
-        raise TaskError(f'the id of a task is {name!r:.{_SHOWN}}; give it text, such as "id": "17"')
+    if not is_task_id(name):
+        raise TaskError(f'the id of a task is {name!r:.{_SHOWN}}; give it text or a number, such as "id": "17"')
     return name
 
 
@@ -173,7 +183,7 @@ def _checked_settings(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _kind(value: object) -> str:
-    """Return what a value is, in the words of JSON."""
+    """Return the name of a value's type in JSON."""
     if value is None:
         return "null"
     if isinstance(value, bool):

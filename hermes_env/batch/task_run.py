@@ -1,112 +1,127 @@
-"""One task, worked on in an environment: the same here and on the machines of a cluster."""
+"""The run of one task in an environment, on the loop thread: the same here and on the nodes of a cluster."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import inspect
 import math
-import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import EnvironmentStartError, TerminalError
+from environments.loop import Call, done_within, in_worker, work_of
 from hermes_env.batch.engine import Work
-from hermes_env.batch.result import Result
+from hermes_env.batch.result import Result, failed, interrupted, not_begun, result_of, timed_out
 from hermes_env.batch.task import Task
-from hermes_env.batch.work_result import failed, interrupted, not_begun, result_of, timed_out
 
 
-def run_task(
+async def run_task(
     env: BaseEnvironment, task: Task, *, work: Work | None, timeout: float | None, scope: CancelScope
 ) -> Result:
-    """Work on a task, and return what came of it, whatever that is.
+    """Run a task and return its result, also after an exception.
+
+    A command is run by coroutines of the environment. A script and Python code are called on a worker thread.
 
     Args:
-        env: Where. It is started already, or starts with this.
-        task: What to do.
-        work: What works on it; None is its own command or script.
-        timeout: Seconds for a task that says nothing of it; None leaves it to settings.
-        scope: Ends the task, as interrupted, when it is cancelled.
+        env: The environment.
+        task: The task.
+        work: The Python code that works on the task; None is its own command or script.
+        timeout: Time limit in seconds of a task that has none; None leaves it to settings.
+        scope: Interrupts the task when it is cancelled.
     """
     if scope.cancelled:
         return not_begun(task.id)
     began = time.monotonic()
+    limit = timeout if task.timeout is None else task.timeout
+    has_begun = is_over = False
     env.observation.batch_task = task.id
-    run = _TaskRun(env, task, timeout if task.timeout is None else task.timeout, scope)
     try:
         with scope.active():
-            run.write_files()
-            result = result_of(task.id, run.by_itself() if work is None else run.by(work))
-    except BaseException as error:  # asyncio's cancellation is no Exception, and ends no more than its task
-        result = failed(task.id, error, began=run.has_begun or not isinstance(error, EnvironmentStartError))
+            for path, contents in task.files.items():
+                await _write(env, path, contents)
+                has_begun = True
+            if work is not None:
+                has_begun = True
+                is_over, returned, error = await _called(partial(work, env, task), limit, scope)
+                if error is not None:
+                    raise error
+            elif task.command is not None:
+                returned = await _executed(env, task.command, limit)
+            else:
+                returned = await in_worker(_script_result, env, task.script or "", limit)
+            result = result_of(task.id, returned)
+    except BaseException as error:  # Python code may raise anything, also asyncio's cancellation
+        result = failed(task.id, error, began=has_begun or not isinstance(error, EnvironmentStartError))
         if work and not isinstance(error, TerminalError):
             result = replace(result, output=traceback.format_exc())
     finally:
         env.observation.batch_task = None
     if work and scope.cancelled:
-        result = timed_out(result, run.limit) if run.is_over else interrupted(result)
+        result = timed_out(result, limit or 0.0) if is_over else interrupted(result)
     return replace(result, duration_seconds=time.monotonic() - began)
 
 
-class _TaskRun:
-    """What is done for one task."""
+def _may_block(env: BaseEnvironment) -> bool:
+    """Return True if calls reach hooks, observers or callbacks of the user, which the loop thread must not wait for."""
+    return env.gate.asks_about_commands or env.observation.is_observed or env.progress.is_heard
 
-    def __init__(self, env: BaseEnvironment, task: Task, limit: float | None, scope: CancelScope) -> None:
-        self._env = env
-        self._task = task
-        self._scope = scope
-        self.limit = math.inf if limit is None else limit
-        """Seconds that Python code may take."""
-        self._own_limit = limit
-        self.has_begun = False
-        """Whether anything of it may have been done."""
-        self.is_over = False
-        """Whether Python code was ended because its time was over."""
 
-    def write_files(self) -> None:
-        """Write the task's files."""
-        for path, contents in self._task.files.items():
-            data = contents.encode("utf-8", "surrogateescape") if isinstance(contents, str) else contents
-            self._env.write_bytes(path, data)
-            self.has_begun = True
+async def _write(env: BaseEnvironment, path: str, contents: str | bytes) -> None:
+    data = contents.encode("utf-8", "surrogateescape") if isinstance(contents, str) else contents
+    write = work_of(env.write_bytes)
+    if write is None or _may_block(env):
+        await in_worker(env.write_bytes, path, data)
+    else:
+        await write(_call(), path, data)
 
-    def by_itself(self) -> object:
-        """Run the task's command or script, and return what comes of it."""
-        if self._task.command is not None:
-            return self._env.execute(self._task.command, timeout=self._own_limit)
-        from code_execution import execute_code  # which commands have no need of
 
-        return execute_code(self._task.script or "", env=self._env, timeout=self._own_limit)
+async def _executed(env: BaseEnvironment, command: str, limit: float | None) -> object:
+    if _may_block(env):
+        return await in_worker(partial(env.execute, command, timeout=limit))
+    ended = await env.internal.run_in_session(_call(), env._in_session(command, timeout=limit))
+    return await in_worker(ended)  # its text may be large
 
-    def by(self, work: Work) -> object:
-        """Have Python code work on the task, and return what it returns."""
-        self.has_begun = True
-        with self._limited():
-            returned = work(self._env, self._task)
-            if not inspect.iscoroutine(returned):
-                return returned
-            import asyncio  # which takes a tenth of a second to import
 
-            return asyncio.run(returned)
+def _call() -> Call[Any]:
+    """Return a call without a thread that waits for it, and without callbacks."""
 
-    @contextlib.contextmanager
-    def _limited(self) -> Iterator[None]:
-        if self.limit == math.inf:
-            yield
-            return
-        timer = threading.Timer(self.limit, self._end)
-        timer.daemon = True
-        timer.start()
+    async def nothing(_: Call[Any]) -> None:
+        return None
+
+    return Call(nothing, object(), lambda: None, wants_pieces=False)
+
+
+def _script_result(env: BaseEnvironment, script: str, limit: float | None) -> object:
+    from code_execution import execute_code  # commands do not need it
+
+    return execute_code(script, env=env, timeout=limit)
+
+
+async def _called(
+    work: Callable[[], object], limit: float | None, scope: CancelScope
+) -> tuple[bool, object, BaseException | None]:
+    """Call Python code on a worker thread, and cancel its scope after its time limit.
+
+    Returns:
+        Whether its time was over, its value, and its exception.
+    """
+
+    def call() -> tuple[object, BaseException | None]:
         try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
+            returned = work()
+            return (asyncio.run(returned) if inspect.iscoroutine(returned) else returned), None
+        except BaseException as error:
+            return None, error
 
-    def _end(self) -> None:
-        self.is_over = not self._scope.cancelled
-        self._scope.cancel()
+    calling = asyncio.ensure_future(in_worker(call))
+    is_over = False
+    if limit is not None and limit < math.inf and not await done_within(calling, limit):
+        is_over = not scope.cancelled
+        await in_worker(scope.cancel)  # it may call functions of the user
+    return is_over, *await calling

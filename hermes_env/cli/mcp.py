@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +15,13 @@ from environments.plain_number import plain_number
 from environments.secrets import keep_secret
 from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
+if TYPE_CHECKING:
+    from hermes_env.mcp.http import Listener
+
 TOKEN = "HERMES_MCP_TOKEN"  # noqa: S105 - the name of a variable
+SHORTEST_TOKEN = 16
+"""Characters of the shortest token that cannot be guessed."""
+_MAKING_ONE = "export HERMES_MCP_TOKEN=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')"
 
 
 def _positive(seconds: float) -> float:
@@ -64,16 +72,69 @@ def mcp_command(
     The server ends with its standard input, or over HTTP with Ctrl-C or SIGTERM. The exit code is then 0; 125 says
     that it could not begin, and 2 that the options cannot be understood.
     """
-    token = os.environ.pop(TOKEN, "")  # which nothing that is run here has to see
+    token = _taken_token()
     keep_secret(TOKEN, token)
     settings = settings_from(assignments, cwd=cwd, record=record)
     try:
-        from hermes_env.mcp.offer import offered
-        from hermes_env.mcp.serving import Web, serve
-    except ImportError as error:
-        raise missing_library("hermes-env mcp", "mcp", "mcp") from error
+        import anyio
+
+        from hermes_env.mcp.capabilities import checked_capabilities
+        from hermes_env.mcp.http import Listener, serve_http
+        from hermes_env.mcp.server import build_server
+        from hermes_env.mcp.stdio import serve_stdio
+    except ImportError:
+        raise missing_library("hermes-env mcp", "mcp", "mcp") from None
     from hermes_env.progress import ShownProgress
 
-    web = None if http is None else Web(http, token, hosts or (), idle_timeout)
-    with ShownProgress(bool(verbose)) as shown, offered(backend, settings, tools, shown.tell) as offer:
-        serve(offer, web)
+    with (
+        ShownProgress(bool(verbose)) as shown,
+        checked_capabilities(backend, settings, tools, shown.tell) as capabilities,
+    ):
+        server = build_server(capabilities)
+        if http is None:
+            if sys.stdin.isatty():
+                _say("this is an MCP server, which a client starts and talks to; Ctrl-C ends it. See docs/mcp.md")
+            anyio.run(serve_stdio, server)
+            return
+        if not token:
+            raise SettingsError(
+                f"over HTTP, clients need a token, and HERMES_MCP_TOKEN is not set. Make one by: {_MAKING_ONE}"
+            )
+        listener = Listener(http)
+        with listener.socket:
+            _warn_of_strangers(token, listener)
+            anyio.run(lambda: serve_http(server, listener, token, hosts=hosts or (), idle_timeout=idle_timeout))
+
+
+def _taken_token() -> str:
+    """Take the token out of the environment, and out of what other processes are shown of it (`/proc/PID/environ`)."""
+    token = os.environ.get(TOKEN, "")
+    find = ctypes.CDLL(None).getenv
+    find.restype = ctypes.c_void_p
+    if token and (place := find(TOKEN.encode())):
+        ctypes.memset(place, ord("*"), len(os.fsencode(token)))
+    os.environ.pop(TOKEN, None)
+    return token
+
+
+def _warn_of_strangers(token: str, listener: Listener) -> None:
+    """Warn of a token that can be guessed or read.
+
+    Raises:
+        SettingsError: It can be guessed by other machines.
+    """
+    if len(token) < SHORTEST_TOKEN:
+        problem = f"HERMES_MCP_TOKEN is shorter than {SHORTEST_TOKEN} characters, and so can be guessed"
+        if not listener.is_local:
+            raise SettingsError(f"{problem} by other machines, which can connect. Make one by: {_MAKING_ONE}")
+        _say(f"{problem} by other users of this machine", colour="yellow")
+    if not listener.is_local:
+        _say(
+            "other machines can connect, and HTTP is not encrypted: whoever reads the token on its way runs commands "
+            "here. Put what speaks TLS before it, or listen on 127.0.0.1 and let clients come through ssh -L",
+            colour="yellow",
+        )
+
+
+def _say(text: str, colour: str | None = None) -> None:
+    typer.secho(f"hermes-env: {text}", fg=colour, err=True)

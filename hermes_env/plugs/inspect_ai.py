@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
 import os
 import shlex
-from functools import partial
+from collections.abc import AsyncIterator
 from typing import Any
 
-import anyio
+import anyio.to_thread
 from inspect_ai import util
 
-from environments import TerminalError, UnsupportedError, create_environment, inventory, load_settings, registry
-from environments.result import DENIED_EXIT_CODE
-from hermes_env.plugs.awaiting import Threads
-from hermes_env.plugs.backend_config import BackendConfig
+from environments import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
+from environments.inventory import collect_garbage
+from hermes_env.aio import AsyncEnvironment
+from hermes_env.plugs.sandbox_config import COMPOSE_FILES, HermesSandboxConfig, check, sandboxes_of
 
+__all__ = ["HermesSandboxConfig", "HermesSandboxEnvironment"]
+
+_Limits = util.SandboxEnvironmentLimits
+_Named = dict[str, Any]
 _NEW = 'cd -- "$(mktemp -d)" && pwd'
-_Sandboxes = dict[str, Any]
 
 
-class HermesSandboxConfig(BackendConfig):
-    """What samples run in, see `BackendConfig`. All settings that are not named here are those of an environment."""
-
-    sandboxes: dict[str, dict[str, Any]] = {"default": {}}  # noqa: RUF012  # pydantic copies it
-    """The sandboxes of a sample by name: the settings of each, over those of all. The first is the default."""
-
-    def each(self) -> dict[str, dict[str, Any]]:
-        """Return the arguments of `create_environment` for each sandbox of a sample, by its name."""
-        return {name: {**self.arguments, **own} for name, own in self.sandboxes.items()}
+@contextlib.asynccontextmanager
+async def _unavailable() -> AsyncIterator[None]:
+    """Raise inspect_ai's errors for a sandbox that is gone, and for a user that it cannot have."""
+    try:
+        yield
+    except (EnvironmentLostError, EnvironmentStartError, UnsupportedError) as error:
+        kind = util.SandboxUserUnsupportedError if isinstance(error, UnsupportedError) else util.SandboxUnavailableError
+        raise kind(str(error)) from error
 
 
 @util.sandboxenv(name="hermes")
@@ -39,52 +40,54 @@ class HermesSandboxEnvironment(util.SandboxEnvironment):
 
     config_deserialize = HermesSandboxConfig.model_validate
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: _Named) -> None:
         super().__init__()
-        self.env = create_environment(**settings)
-        self._call = Threads(util.SandboxUnavailableError).call
+        self._command = settings.pop("command")
         self._made = ""  # the directory, if it was made for the sample
+        self.env = AsyncEnvironment(**settings)
 
-    def _start(self) -> None:
+    async def _start(self) -> None:
         """Go to a new directory where others work, too, and none is set; also where nothing can be written to."""
-        is_shared = self.env.target.kind in ("machine", "host") and self.env.settings.cwd is None
-        self._made = self.env.execute(_NEW if is_shared else f"[ -w . ] || {{ {_NEW}; }}").output.strip()
+        is_shared = (await self.env.target).kind in ("machine", "host") and self.env.settings.cwd is None
+        self._made = (await self.env.execute(_NEW if is_shared else f"[ -w . ] || {{ {_NEW}; }}")).output.strip()
+        if self._command:
+            await self.env.start(self._command, stdin="none")
 
-    def _end(self) -> None:
-        with self.env, contextlib.suppress(TerminalError):  # there may be nothing left to remove it from
-            if self._made:
-                self.env.remove(self._made, recursive=True)
+    @classmethod
+    def config_files(cls) -> list[str]:
+        """Return the files beside a task that are its configuration, if it names none."""
+        return list(COMPOSE_FILES)
 
     @classmethod
     async def task_init(cls, task_name: str, config: object) -> None:
         """Check the settings, and look for what the backends need."""
-        for settings in HermesSandboxConfig.read(config).each().values():
-            loaded = load_settings(**settings)
-            await Threads().call(registry.backend_class(loaded.env).probe, loaded)
+        await anyio.to_thread.run_sync(check, config)
 
     @classmethod
-    async def sample_init(cls, task_name: str, config: object, metadata: dict[str, str]) -> _Sandboxes:
+    async def sample_init(cls, task_name: str, config: object, metadata: dict[str, str]) -> _Named:
         """Start the sandboxes of a sample."""
-        sandboxes = {name: cls(settings) for name, settings in HermesSandboxConfig.read(config).each().items()}
+        boxes = {name: cls(settings) for name, settings in sandboxes_of(config).items()}
         try:
-            for sandbox in sandboxes.values():
-                await sandbox._call(sandbox._start)
+            for sandbox in boxes.values():
+                await sandbox._start()
         except BaseException:
-            await cls.sample_cleanup(task_name, config, sandboxes, interrupted=True)
+            await cls.sample_cleanup(task_name, config, boxes, interrupted=True)
             raise
-        return sandboxes
+        return boxes
 
     @classmethod
-    async def sample_cleanup(cls, task_name: str, config: object, environments: _Sandboxes, interrupted: bool) -> None:
+    async def sample_cleanup(cls, task_name: str, config: object, environments: _Named, interrupted: bool) -> None:
         """Remove the sandboxes of a sample, and what was made for it."""
         with anyio.CancelScope(shield=True):
             for sandbox in environments.values():
-                await sandbox._call(sandbox._end)
+                async with sandbox.env:
+                    with contextlib.suppress(TerminalError):  # there may be nothing left to remove it from
+                        await sandbox.env.remove(sandbox._made, recursive=True) if sandbox._made else None
 
     @classmethod
     async def cli_cleanup(cls, id: str | None) -> None:
         """Remove what killed processes have left behind, on all backends, as `hermes-env gc` does."""
-        await Threads().call(inventory.collect_garbage)
+        await anyio.to_thread.run_sync(collect_garbage)
 
     def default_polling_interval(self) -> float:
         """Return how often services are asked for requests, in seconds."""
@@ -104,44 +107,41 @@ class HermesSandboxEnvironment(util.SandboxEnvironment):
         """Run a command, beside all others. One that takes too long was ended, and is not tried again."""
         takes_turn = concurrency and self.env.backend in ("local", "bubblewrap")
         turn = util.concurrency("subprocesses", os.cpu_count() or 1) if takes_turn else contextlib.nullcontext()
-        run, most = partial(self.env.execute_oneshot, cmd, stderr="separate"), util.SandboxEnvironmentLimits
-        limits = {"timeout": timeout or math.inf, "max_output_bytes": most.MAX_EXEC_OUTPUT_SIZE}
-        try:
+        limits: _Named = {"timeout": timeout or math.inf, "max_output_bytes": _Limits.MAX_EXEC_OUTPUT_SIZE}
+        run = self.env.execute_oneshot
+        async with _unavailable(), turn:
             if self._made and user not in (None, "root"):  # the directory is of this user alone, as mktemp makes it
-                await self._call(self.env.execute_oneshot, ["chmod", "711", self._made])
-            async with turn:
-                result = await self._call(run, stdin=input, cwd=cwd, env=env, user=user, **limits)
-        except UnsupportedError as error:
-            raise util.SandboxUserUnsupportedError(str(error)) from error
+                await run(["chmod", "711", self._made])
+            result = await run(cmd, stdin=input, cwd=cwd, env=env, user=user, stderr="separate", **limits)
         stderr = result.stderr or ""
         if result.timed_out:
             late = TimeoutError(f"the command was ended after {timeout} seconds")
             late.truncated_output = result.output + stderr  # type: ignore[attr-defined]  # inspect_ai looks for it
             raise late
         if result.omitted_bytes:
-            raise util.OutputLimitExceededError(most.MAX_EXEC_OUTPUT_SIZE_STR, result.output + stderr)
-        if result.exit_code == DENIED_EXIT_CODE and "permission denied" in stderr.casefold():
+            raise util.OutputLimitExceededError(_Limits.MAX_EXEC_OUTPUT_SIZE_STR, result.output + stderr)
+        if result.exit_code == 126 and "permission denied" in stderr.casefold():
             raise PermissionError(stderr)
         return util.ExecResult(result.ok, result.exit_code, result.output, stderr)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
         """Write a file, with the directories above it. One whose mode forbids it stays, which we would replace."""
-        allowed = f"[ -w {shlex.quote(file)} ] || [ ! -e {shlex.quote(file)} ]"
-        if not (await self._call(self.env.execute_oneshot, allowed)).ok:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), file)
-        await self._call(self.env.write_bytes, file, contents.encode() if isinstance(contents, str) else contents)
+        async with _unavailable():
+            if not (await self.env.execute_oneshot(f"[ -w {shlex.quote(file)} ] || [ ! -e {shlex.quote(file)} ]")).ok:
+                raise PermissionError(f"{file}: its mode forbids to write")
+            await self.env.write_bytes(file, contents.encode() if isinstance(contents, str) else contents)
 
     async def read_file(self, file: str, text: bool = True) -> str | bytes:
         """Return a file: text as it is, with its line ends, or bytes."""
-        most = util.SandboxEnvironmentLimits
-        data = await self._call(self.env.read_bytes, file, limit=most.MAX_READ_FILE_SIZE + 1)
-        if len(data) > most.MAX_READ_FILE_SIZE:
-            raise util.OutputLimitExceededError(most.MAX_READ_FILE_SIZE_STR, None)
+        async with _unavailable():
+            data = await self.env.read_bytes(file, limit=_Limits.MAX_READ_FILE_SIZE + 1)
+        if len(data) > _Limits.MAX_READ_FILE_SIZE:
+            raise util.OutputLimitExceededError(_Limits.MAX_READ_FILE_SIZE_STR, None)
         return data.decode() if text else data
 
     async def connection(self, *, user: str | None = None) -> util.SandboxConnection:
         """Return how a person gets in."""
-        target = await self._call(lambda: self.env.target)
+        target = await self.env.target
         enter = target.enter if user is None else target.enter_as(user)
         if not enter:
             raise NotImplementedError(f"no program gets a person into {target} as {user or 'its own user'}")

@@ -9,11 +9,10 @@ from typing import Any
 
 from minisweagent.exceptions import Submitted
 from minisweagent.utils.serialize import recursive_merge
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.secrets import command_variables
-from hermes_env.plugs.backend_config import BackendConfig
 from hermes_tools.model_output import captured, with_notice
 
 _SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -21,9 +20,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _UNAME = {"system": "s", "node": "n", "release": "r", "version": "v", "machine": "m"}
 
 
-class HermesEnvironmentConfig(BackendConfig):
-    """The `environment:` section of mini-swe-agent's configuration, see `BackendConfig`."""
+class HermesEnvironmentConfig(BaseModel, extra="allow"):
+    """The `environment:` section of its configuration. What is not named here is a setting of `create_environment`."""
 
+    backend: str | None = None
+    """A backend's name; None is the one that is configured."""
     cwd: str = ""
     """Where commands run; empty is this process's directory on this machine, and elsewhere the target's own."""
     env: dict[str, str] = Field(default_factory=dict)
@@ -59,7 +60,9 @@ class HermesEnvironment:
     ) -> None:
         self.config = config_class.model_validate(config)
         given = {"cwd": self.config.cwd} if self.config.cwd else {}
-        self.env = create_environment(**self.config.arguments, **given)  # Docker makes a directory that is not there
+        self.env = create_environment(
+            self.config.backend, **(self.config.model_extra or {}), **given
+        )  # Docker makes a directory that is not there
         self.cleanup = weakref.finalize(self, self.env.cleanup)
         """Removes the target. Called by itself when nothing holds this object any more, and at the process's end."""
         try:

@@ -55,7 +55,7 @@ def web_search(env: BaseEnvironment, query: str, limit: int = 5) -> WebSearchRes
 
     Args:
         query: The query, as for a search engine.
-        limit: Most results to return, 20 at most.
+        limit: Results to return at most, up to 20.
 
     Returns:
         A dict with data, which has web: a list of results, the best first, with title, url, description and position

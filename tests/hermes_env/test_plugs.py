@@ -10,10 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from plugs.frameworks import BY_NAME
-
-from hermes_env.plugs.backend_config import BackendConfig
 
 ROOT = Path(__file__).parents[2]
 PLUGS = sorted(path for path in (ROOT / "hermes_env" / "plugs").glob("*.py") if path.stem != "__init__")
@@ -56,21 +53,3 @@ def test_no_framework_is_needed_where_no_plug_is_used() -> None:
     code = "import hermes_env.plugs, hermes_env.cli, sys; print([m for m in sys.modules if m in sys.argv])"
     done = subprocess.run([sys.executable, "-c", code, *FRAMEWORKS], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_a_configuration_is_settings_a_files_name_or_a_backends(tmp_path: Path) -> None:
-    given = BackendConfig(backend="docker", image="x", volumes=["/a:/b"])
-    assert given.arguments == {"backend": "docker", "image": "x", "volumes": ["/a:/b"]}
-    assert hash(given) == hash(BackendConfig.read(given)) == hash(BackendConfig(**given.model_dump()))
-    path = tmp_path / "sandbox.yaml"
-    path.write_text("backend: ssh\nhost: h\n")
-    assert BackendConfig.read(str(path)).arguments == {"backend": "ssh", "host": "h"}
-    path.write_text("# nothing is set\n")
-    assert BackendConfig.read(str(path)).arguments == BackendConfig.read(None).arguments == {"backend": None}
-    assert (
-        BackendConfig.read("docker").arguments == BackendConfig.read("/task/docker").arguments == {"backend": "docker"}
-    )
-    with pytest.raises(FileNotFoundError):
-        BackendConfig.read(str(tmp_path / "other.yaml"))
-    with pytest.raises(TypeError, match="give a BackendConfig"):
-        BackendConfig.read(3)

@@ -213,6 +213,8 @@ OPERATIONS: dict[str, Operation] = {
     "scratch_directory": Operation(("Internal.scratch_directory",), lambda env, _: env.internal.scratch_directory()),
     "write_bytes": _file("write_bytes", act="env.write_bytes(there + '/b', b'b' * 20_000)"),
     "read_bytes": _file("read_bytes", act="env.read_bytes(there + '/a')"),
+    "write_text": _file("write_text", act="env.write_text(there + '/b', 'b' * 20_000)"),
+    "read_text": _file("read_text", act="env.read_text(there + '/a')"),
     "put_file": _file("put_file", act="env.put_file(here / 'a', there + '/b')"),
     "get_file": _file("get_file", act="env.get_file(there + '/a', here / 'b')"),
     "put_dir": _file("put_dir", act="env.put_dir(here, there + '/d')"),

@@ -204,7 +204,7 @@ def test_credentials_that_are_not_taken_are_named_and_not_shown(service, monkeyp
     caplog.set_level(logging.DEBUG)
     with pytest.raises(EnvironmentStartError, match=r"not taken.*DAYTONA_API_KEY") as raised:
         create_environment("daytona").execute("true")
-    assert "dtn_secret_of_mine" not in f"{raised.value} {raised.value.__cause__} {caplog.text}"
+    assert "dtn_secret_of_mine" not in f"{raised.value} {raised.value.__context__} {caplog.text}"
 
 
 def test_a_terminal_is_our_shell_and_nothing_of_the_login_shell_shows(make):

@@ -9,7 +9,7 @@ import pytest
 from targets.borrowing import Borrower, all_lent, until
 
 from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError
-from environments.errors import StartStoppedError
+from environments.errors import StartStoppedError, without_cause
 from environments.pool import pool as pool_module
 from environments.pool.backoff import LONGEST_DELAY, StartPlace, Verdict, delay, verdict
 from environments.starting import StartLimits
@@ -41,6 +41,8 @@ def test_what_may_pass_is_told_from_what_will_not() -> None:
         (refused(429), Verdict.BUSY),
         (refused(503), Verdict.BUSY),
         (refused(404), Verdict.WRONG),
+        (without_cause(refused(503)), Verdict.BUSY),
+        (without_cause(refused(404)), Verdict.WRONG),
         (EnvironmentStartError("backend 'docker': no container can be started: no space left on device"), Verdict.BUSY),
         (EnvironmentStartError("backend 'ssh': Error reading SSH protocol banner"), Verdict.BUSY),
         (EnvironmentStartError("backend 'modal': RESOURCE_EXHAUSTED"), Verdict.BUSY),

@@ -7,8 +7,16 @@ import gc
 
 import pytest
 from targets.loop_calls import Gone, end, right
+from targets.printed_errors import refusal
 
-from environments import TerminalError, loop
+from environments import (
+    EnvironmentLostError,
+    EnvironmentStartError,
+    SettingsError,
+    TerminalError,
+    UnsupportedError,
+    loop,
+)
 from environments.loop import Call, LoopThread
 
 
@@ -51,6 +59,35 @@ def test_a_task_beside_that_fails_is_logged(caplog: pytest.LogCaptureFixture) ->
     loop.run(right)
     gc.collect()
     assert "Gone: beside" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [EnvironmentStartError, SettingsError, UnsupportedError])
+def test_a_refusal_is_printed_alone_and_has_its_cause_as_context(kind: type[TerminalError]) -> None:
+    def broken(depth: int) -> None:
+        if depth:
+            broken(depth - 1)
+        raise Gone("of a client library")
+
+    async def work(call: Call[None]) -> None:
+        try:
+            broken(50)
+        except Gone as error:
+            raise kind("nothing can be started; start it") from error
+
+    assert refusal(lambda: loop.run(work)) == "nothing can be started; start it"
+    with pytest.raises(kind) as raised:
+        loop.run(work)
+    assert str(raised.value.__context__) == "of a client library"
+    assert raised.value.__context__ is not None and raised.value.__context__.__traceback__ is not None
+
+
+def test_another_error_keeps_its_cause() -> None:
+    async def work(call: Call[None]) -> None:
+        raise EnvironmentLostError("it is gone") from Gone("of a stream")
+
+    with pytest.raises(EnvironmentLostError) as raised:
+        loop.run(work)
+    assert isinstance(raised.value.__cause__, Gone)
 
 
 def test_a_loop_whose_thread_cannot_be_started_is_an_error_of_that_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,5 +71,5 @@ except ImportError as error:
     print(type(error).__name__, error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("MissingExtraError hermes_env.aio needs the anyio package: pip install ")
+    assert done.stdout.startswith("MissingExtraError hermes_env.aio needs the extra aio (anyio is not installed): ")
     assert "[aio]" in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -198,7 +199,7 @@ def test_an_interrupt_ends_what_runs_and_leaves_the_rest_for_another_run(start, 
     batch.interrupt.set()
     summary = batch.ended()
     assert (summary.counts, summary.left, summary.stopped) == ({"interrupted": 2}, 3, "interrupted")
-    assert "not begun: 3, which running the same again does" in str(summary)
+    assert "not begun: 3 (run the same again to run them)" in str(summary)
     assert not (tmp_path / f"out{BEGUN}").exists()
     engine = ScriptedEngine(well)
     again = run_batch(tasks(5), "local", engine=lambda _: engine, out=tmp_path / "out")
@@ -212,6 +213,27 @@ def test_the_budget_ends_the_whole(tmp_path: Path) -> None:
     summary = run_batch(tasks(3), "local", workers=1, engine=lambda _: engine, budget=0.1, out=tmp_path / "out")
     assert (summary.counts, summary.left, summary.stopped) == ({"interrupted": 1}, 2, "budget")
     assert "its time budget was over; not begun: 2" in str(summary)
+
+
+def test_the_budget_counts_from_the_begin_of_the_first_task(start, tmp_path: Path) -> None:
+    engine = PunctualEngine(lambda *_: None)
+    batch = start(tasks(3), workers=2, budget=0.3, out=tmp_path / "out", engine=engine)
+    assert wait_until(lambda: len(engine.waiting) == 2, 30)
+    time.sleep(0.6)  # as an engine that starts slowly
+    assert batch.summary is None
+    engine.waiting.pop("1")()
+    summary = batch.ended()
+    assert (summary.counts, summary.stopped, summary.left) == ({"interrupted": 1}, "budget", 2)
+    assert [result.id for result in read_results(tmp_path / "out")] == ["1"]
+
+
+def test_a_number_is_an_id_and_comes_back_as_one(tmp_path: Path) -> None:
+    file, out = tmp_path / "tasks", tmp_path / "out"
+    file.write_text('{"id": 0, "command": "true"}\n{"id": "0", "command": "true"}\n{"id": 1.5, "command": "true"}\n')
+    assert run_batch(file, "local", engine=lambda _: ScriptedEngine(well), out=out).counts == {"success": 3}
+    assert {(result.id, type(result.id)) for result in read_results(out)} == {(0, int), ("0", str), (1.5, float)}
+    again = run_batch(file, "local", engine=lambda _: ScriptedEngine(well), out=out)
+    assert (again.counts, again.earlier, again.others) == ({}, {"success": 3}, 0)
 
 
 def test_a_task_that_could_not_begin_is_tried_again() -> None:
@@ -252,16 +274,16 @@ def test_a_task_that_is_lost_each_time_comes_to_an_end() -> None:
 
 
 def test_results_that_cannot_be_written_end_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hermes_env.batch.appended_file import AppendedFile
+    from hermes_env.batch.journal import LineFile
 
-    append = AppendedFile.append
+    append = LineFile.append
 
-    def full(self: AppendedFile, data: bytes) -> None:
+    def full(self: LineFile, data: bytes) -> None:
         if b'"id":"3"' in data:
             raise TerminalError("cannot write it: No space left on device")
         append(self, data)
 
-    monkeypatch.setattr(AppendedFile, "append", full)
+    monkeypatch.setattr(LineFile, "append", full)
     with pytest.raises(TerminalError, match="No space left"):
         run_batch(tasks(100), "local", workers=1, engine=lambda _: ScriptedEngine(well), out=tmp_path / "out")
     monkeypatch.undo()

@@ -128,8 +128,8 @@ def test_a_task_that_did_not_begin_after_all_is_not_lost(path: Path) -> None:
 
 
 def test_two_runs_on_one_file_refuse_each_other_by_whatever_name(path: Path) -> None:
-    other = path.with_name("link.jsonl")
-    other.symlink_to(path)
+    (path.parent / "link").symlink_to(path.parent)
+    other = path.parent / "link" / path.name
     journal = Journal(path)
     with pytest.raises(TerminalError, match=r"another run adds to .*; wait until it has ended"):
         Journal(other)
@@ -137,8 +137,45 @@ def test_two_runs_on_one_file_refuse_each_other_by_whatever_name(path: Path) -> 
     Journal(other).close()
 
 
+def test_a_link_in_the_place_of_results_or_marks_is_refused_and_what_it_leads_to_stays(path: Path) -> None:
+    other = path.with_name("other")
+    for link in (path, begun_file(path)):
+        for text in (None, "", '{"id":"x","status":"success"}\n'):
+            if text is not None:
+                other.write_text(text)
+            link.symlink_to(other)
+            with pytest.raises(TerminalError, match=rf"cannot write .*{link.name}: it is a link; give the path of"):
+                Journal(path)
+            assert link.is_symlink()
+            assert (other.read_text() if other.exists() else None) == text
+            link.unlink()
+            other.unlink(missing_ok=True)
+            assert [*path.parent.iterdir()] == []
+
+
+def test_a_number_is_an_id_of_its_own_and_stays_a_number(path: Path) -> None:
+    journal = Journal(path)
+    journal.resume(())
+    journal.begin([0, "0", 1.5, 7])
+    journal.add([Result(0, "success"), Result("0", "error", exit_code=1)])
+    killed(journal)
+    journal = Journal(path)
+    journal.resume(())
+    journal.close()
+    found = {result.id: result.status for result in read_results(path)}
+    assert found == journal.done == {0: "success", "0": "error", 1.5: "lost", 7: "lost"}
+    assert [type(name) for name in found] == [int, str, float, int]
+
+
 def test_a_file_of_something_else_is_refused_and_stays_as_it_was(path: Path) -> None:
-    for text in ("notes\n", '{"id": 3}\n', "[1]\n", "half a note", '{"id":"x","status":"success"}\n{}\n'):
+    for text in (
+        "notes\n",
+        '{"id": [3], "status": "success"}\n',
+        '{"id": 3}\n',
+        "[1]\n",
+        "half a note",
+        '{"id":"x","status":"success"}\n{}\n',
+    ):
         path.write_text(text)
         with pytest.raises(TerminalError, match="no result of a batch"):
             Journal(path)

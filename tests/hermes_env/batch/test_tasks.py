@@ -11,8 +11,9 @@ import pytest
 from environments import load_settings
 from environments.errors import SettingsError, TerminalError
 from hermes_env.batch import Result, Task, TaskError, run_batch
-from hermes_env.batch.kinds import Kinds
+from hermes_env.batch.result import result_of
 from hermes_env.batch.source import Source
+from hermes_env.batch.task_types import TaskTypes
 
 
 def line(**fields: object) -> str:
@@ -21,7 +22,9 @@ def line(**fields: object) -> str:
 
 WRONG_LINES = [
     (line(command="true"), "a task has no id; give it one"),
-    (line(id=3, command="true"), "the id of a task is 3; give it text"),
+    (line(id=[3], command="true"), "the id of a task is [3]; give it text or a number, such as"),
+    (line(id=True, command="true"), "the id of a task is True; give it text or a number, such as"),
+    (line(id=float("nan"), command="true"), "the id of a task is nan; give it text or a number, such as"),
     (line(id="a"), "task 'a' has neither a command nor a script; give it one of them"),
     (line(id="a", command="true", script="1"), "task 'a' has both a command and a script"),
     (line(id="a", comand="true"), "a task has no field 'comand' (did you mean 'command'?)"),
@@ -40,6 +43,7 @@ WRONG_LINES = [
     (line(id="a", command="true", settings={"timout": 1}), "argument timout: no such setting"),
     (line(id="a", command="true", settings={"backend": "dokcer"}), "unknown backend 'dokcer'"),
     (line(id="a", command="true", settings={"container_memory": 5}), "cannot enforce container_memory"),
+    (line(id=1, command="true") + line(id=1.0, script="1"), "a task before it has the id 1.0, too"),
     (line(id="first", command="true"), "a task before it has the id 'first', too"),
     ("[1]\n", "a task is an object with an id and a command or a script, and this is a list"),
     ("{'id'}\n", "it is not valid JSON"),
@@ -52,7 +56,7 @@ def test_a_wrong_line_is_named_before_anything_runs(tmp_path: Path) -> None:
         file.write_text(f"{line(id='first', command=f'touch {ran}')}\n{text}")
         with pytest.raises(TaskError) as raised:
             run_batch(file, "local", out=tmp_path / "out")
-        assert f"{file}, line 3: " in str(raised.value)
+        assert f"{file}, line {2 + text.count(chr(10))}: " in str(raised.value)
         assert said in str(raised.value)
     assert not ran.exists()
     assert not (tmp_path / "out").exists()
@@ -98,27 +102,27 @@ def test_tasks_come_by_a_pipe_that_has_a_name(tmp_path: Path) -> None:
 def test_only_the_ids_of_a_file_stay_in_memory(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text("".join(line(id=str(number), command="x" * 1000) for number in range(100)))
-    source = Source(file, Kinds("local"), has_work=False)
-    assert (source.total, len(source.ids or ())) == (100, 100)
+    source = Source(file, TaskTypes("local"), has_work=False)
+    assert len(source.ids or ()) == 100
     assert [task.id for task in source] == [str(number) for number in range(100)]
     source.close()
 
 
 @pytest.mark.parametrize("base", [{"backend": "local", "timeout": 9}, load_settings("local", timeout=9)])
 def test_a_tasks_own_settings_go_over_those_of_the_batch(base: object) -> None:
-    kinds = Kinds(base)  # type: ignore[arg-type]
-    own = kinds.of(Task("a", "true", settings={"cwd": "/tmp"}))
+    types = TaskTypes(base)  # type: ignore[arg-type]
+    own = types.of(Task("a", "true", settings={"cwd": "/tmp"}))
     assert (own.loaded.env, own.loaded.cwd, own.loaded.timeout) == ("local", "/tmp", 9)
-    there = kinds.of(Task("b", "true", settings={"backend": "ssh", "host": "h", "user": "u"}))
+    there = types.of(Task("b", "true", settings={"backend": "ssh", "host": "h", "user": "u"}))
     assert (there.loaded.env, there.loaded.ssh.host, there.loaded.timeout) == ("ssh", "h", 9)
     assert there.places == ("ssh", "ssh:h")
-    assert kinds.of(Task("c", "true")) is kinds.base
-    assert kinds.of(Task("d", "true", settings={"cwd": "/tmp"})) is own
+    assert types.of(Task("c", "true")) is types.base
+    assert types.of(Task("d", "true", settings={"cwd": "/tmp"})) is own
 
 
 def test_own_settings_of_the_same_backend_leave_its_others_as_they_are() -> None:
-    kinds = Kinds(load_settings("ssh", host="h", user="u", port=9))
-    own = kinds.of(Task("a", "true", settings={"host": "other", "timeout": 3}))
+    types = TaskTypes(load_settings("ssh", host="h", user="u", port=9))
+    own = types.of(Task("a", "true", settings={"host": "other", "timeout": 3}))
     assert (own.loaded.ssh.host, own.loaded.ssh.user, own.loaded.ssh.port, own.loaded.timeout) == ("other", "u", 9, 3)
 
 
@@ -140,10 +144,32 @@ WRONG_ARGUMENTS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"work": 3}, TypeError, "work is of type int; give a function"),
     ({"work": lambda env: env}, TypeError, r"work cannot be called as work\(env, task\): too many positional"),
     ({"interrupt": 3}, TypeError, r"interrupt is of type int; give a threading\.Event"),
+    ({"imge": "x", "settings": "docker"}, SettingsError, r"argument imge: no such setting of backend 'docker'"),
+    ({"cwd": "/", "settings": load_settings("local")}, SettingsError, "argument cwd: settings is what load_settings"),
+    ({"worker": 3}, SettingsError, "argument worker: no such setting"),
     ({"out": "-"}, TerminalError, "results cannot go to '-'; give a file"),
     ({"address": "auto"}, SettingsError, "an address: the engine 'threads' runs all in this process"),
     ({"resources": {"num_cpus": 1}}, SettingsError, "resources: the engine 'threads' runs all in this process"),
 ]
+
+
+def test_settings_are_given_by_name_as_for_create_environment(tmp_path: Path) -> None:
+    task = [{"id": 1, "command": "pwd"}]
+    for settings in (None, "local", {"backend": "local", "cwd": "/"}):
+        (result,) = run_batch(task, settings, cwd=str(tmp_path)).results
+        assert (result.id, result.output) == (1, f"{tmp_path}\n")
+
+
+def test_a_result_without_success_has_an_exit_code_or_an_error() -> None:
+    for status in ("error", "timeout", "interrupted", "lost"):
+        for result in (
+            Result("a", status),
+            result_of("a", {"status": status}),
+            Result.of_line(Result("a", status).to_line()),
+        ):
+            assert result.error == f"it ended with status {status} and without an exit code"
+        assert Result("a", status, exit_code=3).error is None
+    assert Result("a", "success").error is None
 
 
 def test_a_wrong_argument_is_refused(tmp_path: Path) -> None:

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import contextlib
 import json
-import resource
 import socket
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 from targets.mcp_server import TOKEN, WebServer, run
-from targets.mcp_wire import INITIALIZE, answered, call_of
+from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, answered, call_of, check_discovery, strangers
 from typer.testing import CliRunner
 
 from environments.errors import TerminalError
@@ -47,12 +45,22 @@ def test_a_page_from_elsewhere_is_refused(web_server: WebServer) -> None:
         assert answered(web_server.url, INITIALIZE, TOKEN, **headers)[0] == status, headers
 
 
-def test_the_newest_protocol_is_answered_with_those_that_are_known(web_server: WebServer) -> None:
-    status, _, text = answered(web_server.url, INITIALIZE, TOKEN, MCP_Protocol_Version="2026-07-28")
-    error = json.loads(text)["error"]
-    assert (status, error["code"]) == (400, -32022)
-    assert "2025-11-25" in error["data"]["supported"]
-    assert "2026-07-28" not in error["data"]["supported"]
+def test_a_client_of_the_newest_protocol_discovers_the_versions_that_are_spoken(web_server: WebServer) -> None:
+    modern = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "server/discover"}
+    status, headers, text = answered(web_server.url, DISCOVER, TOKEN, **modern)
+    assert (status, "mcp-session-id" in headers) == (200, False)
+    check_discovery(json.loads(text))
+    assert answered(web_server.url, DISCOVER, None, **modern)[0] == 401
+
+
+def test_another_request_of_the_newest_protocol_is_refused_with_those_versions(web_server: WebServer) -> None:
+    for version in (MODERN, "2030-01-01", "x"):
+        for message, method in ((INITIALIZE, "initialize"), (call_of("terminal", command="true"), "tools/call")):
+            how = {"MCP_Protocol_Version": version, "Mcp_Method": method}
+            status, _, text = answered(web_server.url, message, TOKEN, **how)
+            error = json.loads(text)["error"]
+            assert (status, error["code"], error["data"]["requested"]) == (400, -32022, version)
+            assert "2025-11-25" in error["data"]["supported"] and MODERN not in error["data"]["supported"]
 
 
 def test_the_official_client_finds_the_protocol_whichever_it_begins_with(web_server: WebServer) -> None:
@@ -86,17 +94,7 @@ def _refusal(*words: str, token: str | None = TOKEN) -> str:
 
 
 def test_strangers_that_ask_for_nothing_keep_no_client_out(web_server: WebServer) -> None:
-    """As many as there may be connections, which send the half of a request or nothing."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    place = urlsplit(web_server.url)
-    with contextlib.ExitStack() as strangers:
-        strangers.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        for number in range(MAX_CONNECTIONS + 1):
-            stranger = socket.create_connection((place.hostname, place.port))
-            strangers.callback(stranger.close)
-            if number % 2:
-                stranger.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    with strangers(web_server.url, MAX_CONNECTIONS + 1):
         for _ in range(3):
             status, headers, _ = answered(web_server.url, INITIALIZE, TOKEN)
             assert status == 200
@@ -111,7 +109,7 @@ def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
         compared.append(given)
         return given == right
 
-    monkeypatch.setattr("hermes_env.mcp.gate.secrets.compare_digest", compare)
+    monkeypatch.setattr("hermes_env.mcp.http.secrets.compare_digest", compare)
     assert _status_of({"host": "box", "authorization": "Bearer wrong"}) == 401
     assert _status_of({"host": "box", "authorization": f"bearer {TOKEN}"}) == 200
     assert compared == [b"wrong", TOKEN.encode()]
@@ -123,6 +121,11 @@ def test_it_does_not_begin_without_a_token_that_cannot_be_guessed(hermes_env) ->
     assert "HERMES_MCP_TOKEN is not set. Make one by: export HERMES_MCP_TOKEN=$(python3 -c" in done.stderr
     refusal = _refusal("--http", "0.0.0.0:0", token="short")
     assert "is shorter than 16 characters, and so can be guessed by other machines" in refusal
+
+
+def test_the_token_is_in_no_variable_that_other_processes_are_shown(web_server: WebServer) -> None:
+    shown = Path(f"/proc/{web_server.process.pid}/environ").read_bytes()
+    assert b"HERMES_HOME=" in shown and TOKEN.encode() not in shown
 
 
 def test_what_cannot_be_is_said_before_any_client_comes() -> None:
@@ -147,7 +150,7 @@ def _status_of(headers: dict[str, str]) -> int:
     """Return what a server that is called `box` and `proxy.example` answers a request."""
     from starlette.responses import Response
 
-    from hermes_env.mcp.gate import Gate
+    from hermes_env.mcp.http import Gate
 
     async def behind(scope: Scope, receive: Receive, send: Send) -> None:
         await Response()(scope, receive, send)
@@ -188,7 +191,7 @@ def test_a_port_alone_is_this_machines() -> None:
     from hermes_env.mcp.http import Listener
 
     listener = Listener("0")
-    listener.close()
+    listener.socket.close()
     assert listener.url == f"http://127.0.0.1:{listener.port}/mcp"
     assert listener.is_local
 
@@ -199,4 +202,5 @@ def test_without_the_extra_the_command_says_what_installs_it(hermes_env, monkeyp
     monkeypatch.setitem(sys.modules, "mcp", None)
     done = hermes_env("mcp")
     assert done.returncode == 125
-    assert "hermes-env mcp needs the mcp package: pip install 'hermes-environments[mcp]'" in done.stderr
+    assert "hermes-env mcp needs the extra mcp (mcp is not installed)" in done.stderr
+    assert "pip install 'hermes-environments[mcp]'" in done.stderr

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from mcp_types import BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent
 
-from code_execution.mcp.results import value_of
-from code_execution.mcp.target_files import ResultFiles
+from code_execution.mcp.results import ResultFiles, value_of
 
 pytestmark = pytest.mark.xdist_group("mcp")
 

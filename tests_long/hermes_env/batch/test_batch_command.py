@@ -18,7 +18,7 @@ from environments import SettingsError, TerminalError
 from environments.conformance.check import wait_until
 from hermes_env.batch import read_results, run_batch
 from hermes_env.batch.journal import BEGUN
-from hermes_env.batch.named_work import work_named
+from hermes_env.batch.options import work_named
 from hermes_env.cli.foreground import run_interruptibly
 
 
@@ -178,7 +178,7 @@ def test_a_signal_ends_what_runs_and_writes_it_down_and_meanwhile_no_other_run_a
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"2 interrupted in " in errors
-    assert b"not begun: 3, which running the same again does" in errors
+    assert b"not begun: 3 (run the same again to run them)" in errors
     assert statuses(out) == {"0": "interrupted", "1": "interrupted"}
     assert not out.with_name(out.name + BEGUN).exists()
     assert all_gone(nap)

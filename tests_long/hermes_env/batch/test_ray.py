@@ -18,7 +18,8 @@ from targets.ray_cluster import RayCluster, ray_cluster
 
 from environments import EnvironmentStartError
 from environments.conformance.check import wait_until
-from hermes_env.batch import ray_probe, read_results
+from hermes_env.batch import read_results
+from hermes_env.batch.ray import cluster as ray_clusters
 
 LONG = 100
 """Seconds for what takes few on a machine that is not loaded."""
@@ -186,7 +187,9 @@ def test_a_ray_of_the_batchs_own_listens_here_alone_and_takes_all_with_it(
     hermes_env, tmp_path: Path, out: Path
 ) -> None:
     head = "$(tr '\\0' '\\n' < /proc/$RAY_RAYLET_PID/cmdline | sed -n 's/^--gcs-address=//p')"
-    probe = "import sys; from hermes_env.batch.ray_probe import asks_for_token as a; print(sys.argv[1], a(sys.argv[1]))"
+    probe = (
+        "import sys; from hermes_env.batch.ray import cluster as c; print(sys.argv[1], c.asks_for_token(sys.argv[1]))"
+    )
     folder = "tr '\\0' '\\n' < /proc/$RAY_RAYLET_PID/cmdline | sed -n 's/^--session_dir=//p'"
     command = (
         f'"{sys.executable}" -c "{probe}" "{head}"; {folder}; echo "[$OMP_NUM_THREADS$PYTHONBREAKPOINT$RAY_AUTH_TOKEN]"'
@@ -205,13 +208,13 @@ def test_a_ray_of_the_batchs_own_listens_here_alone_and_takes_all_with_it(
 
 
 def test_something_else_at_the_address_of_a_cluster_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_probe, "PATIENCE", 1)
+    monkeypatch.setattr(ray_clusters, "PROBED_IN", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(
             EnvironmentStartError, match=f"what answers at '{address}' is not the head of a Ray cluster"
         ):
-            ray_probe.asks_for_token(address)
+            ray_clusters.asks_for_token(address)
 
 
 def test_an_address_where_no_cluster_is_is_told(hermes_env, tmp_path: Path, out: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from targets.command_line import WORDS
-from targets.mcp_wire import INITIALIZE, Pipe, call_of
+from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, Pipe, call_of, check_discovery
 from targets.processes import all_gone, having
 from targets.recorded import Recorded
 
@@ -46,6 +46,12 @@ def pipe(server_variables: dict[str, str], folder: Path) -> Iterator[Pipe]:
         subprocess.Popen(words, stderr=errors, env=variables, **pipes) as process,
     ):
         found = Pipe(process)
+        found.say(DISCOVER)
+        check_discovery(found.hear())
+        found.say({**call_of("terminal", command="true"), "params": DISCOVER["params"]})
+        error = found.hear()["error"]
+        assert (error["code"], error["data"]["requested"]) == (-32022, MODERN)
+        assert "2025-11-25" in error["data"]["supported"]
         found.say(INITIALIZE)
         assert found.hear()["result"]["protocolVersion"] == "2025-06-18"
         yield found

@@ -118,7 +118,7 @@ def test_so_does_a_command_with_a_terminal_and_a_wait_for_one_in_the_background(
             waited = {"action": "wait", "process_id": started.structured_content["process_id"], "timeout": 1000}
             with anyio.move_on_after(0.2):
                 await client.call_tool("process", waited)
-            from hermes_env.mcp.served_client import MAX_CALLS
+            from hermes_env.mcp.session import MAX_CALLS
 
             # All calls that may run at once do.
             async with anyio.create_task_group() as group:

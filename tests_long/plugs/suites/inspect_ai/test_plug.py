@@ -14,11 +14,12 @@ import pytest
 import pytest_asyncio
 import yaml
 from inspect_ai.log import read_eval_log
-from inspect_ai.util import OutputLimitExceededError, SandboxEnvironment, sandbox_service
+from inspect_ai.util import ComposeConfig, OutputLimitExceededError, SandboxEnvironment, sandbox_service
 from inspect_ai.util._sandbox.events import SandboxEnvironmentProxy
 from inspect_ai.util._sandbox.limits import override_max_exec_output_size
 from place import PLACE
 
+from environments import SettingsError
 from hermes_env.plugs.inspect_ai import HermesSandboxConfig, HermesSandboxEnvironment
 
 if PLACE.own:
@@ -57,11 +58,92 @@ def test_inspect_eval_runs_a_task_whose_model_calls_bash(config_file: Path, tmp_
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = tmp_path.glob("*.eval")
+    counted_by_bash(tmp_path)
+
+
+def counted_by_bash(folder: Path) -> None:
+    (path,) = folder.glob("*.eval")
     log = read_eval_log(str(path))
     assert log.status == "success", log.error
     assert log.results and log.results.scores[0].metrics["accuracy"].value == 1
     assert log.samples and "It has 3 lines." in log.samples[0].output.completion
+
+
+COMPOSE = """
+services:
+  default:
+    image: {image}
+    init: true
+    command: sh -c 'echo $$MARK > /tmp/begun; exec sleep 1000'
+    working_dir: /work
+    environment: [MARK=set]
+    volumes: ["./data:/data:ro"]
+    network_mode: none
+    mem_limit: 256m
+    cpus: 0.5
+"""
+DOCKER_ALONE = pytest.mark.skipif("docker" not in PLACE.tags, reason="a compose.yaml is of containers")
+
+
+@pytest.fixture
+def compose_file(tmp_path: Path) -> Path:
+    path = tmp_path / "compose.yaml"
+    path.write_text(COMPOSE.format(image=PLACE.settings.get("image")))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "there").write_text("from here\n")
+    return path
+
+
+@DOCKER_ALONE
+async def test_a_compose_file_of_one_service_is_a_sandbox(compose_file: Path) -> None:
+    await HermesSandboxEnvironment.task_init("task", str(compose_file))
+    boxes = await HermesSandboxEnvironment.sample_init("task", str(compose_file), {})
+    try:
+        box = boxes["default"]
+        looking = (
+            "pwd; cat /data/there; echo $MARK; ls /sys/class/net; until [ -s /tmp/begun ]; do :; done; cat /tmp/begun"
+        )
+        assert (await box.exec(["sh", "-c", looking])).stdout == "/work\nfrom here\nset\nlo\nset\n"
+        assert not (await box.exec(["touch", "/data/new"], timeout=30)).success
+        ended = await box.exec(["sh", "-c", "head -c 600000000 /dev/zero | tail -c 600000000 | wc -c"], timeout=60)
+        assert ended.stdout != "600000000\n"
+    finally:
+        await HermesSandboxEnvironment.sample_cleanup("task", str(compose_file), boxes, False)
+
+
+@DOCKER_ALONE
+@pytest.mark.parametrize("sandbox", ["hermes:compose.yaml", "hermes"], ids=["named", "found beside the task"])
+def test_a_task_runs_in_the_service_of_its_compose_file(compose_file: Path, tmp_path: Path, sandbox: str) -> None:
+    task = tmp_path / "mocked_task.py"
+    task.write_text(Path(__file__).with_name("mocked_task.py").read_text().replace("__file__", repr(__file__)))
+    argv = [Path(sys.executable).with_name("inspect"), "eval", task.name, "--sandbox", sandbox, "--display", "plain"]
+    done = subprocess.run(
+        [*argv, "--log-dir", tmp_path / "logs"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    counted_by_bash(tmp_path / "logs")
+
+
+@DOCKER_ALONE
+def test_a_compose_file_of_several_services_is_refused_with_a_sentence(compose_file: Path, tmp_path: Path) -> None:
+    compose_file.write_text("services: {default: {image: x}, database: {image: y}}")
+    task = tmp_path / "mocked_task.py"
+    task.write_text(Path(__file__).with_name("mocked_task.py").read_text().replace("__file__", repr(__file__)))
+    argv = [Path(sys.executable).with_name("inspect"), "eval", task.name, "--sandbox", "hermes", "--display", "plain"]
+    done = subprocess.run(
+        [*argv, "--log-dir", tmp_path / "logs"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "compose.yaml should have one service, and has: default, database" in said
+
+
+async def test_a_compose_file_that_inspect_ai_has_read_is_the_same() -> None:
+    config = HermesSandboxEnvironment.config_deserialize({"backend": "local"})
+    assert config == HermesSandboxConfig(backend="local")
+    assert HermesSandboxEnvironment.is_docker_compatible()
+    read = ComposeConfig.model_validate({"services": {"default": {"image": "x", "x-default": True, "ports": ["80"]}}})
+    with pytest.raises(SettingsError, match="'ports' is not supported"):
+        await HermesSandboxEnvironment.task_init("task", read)
 
 
 async def test_a_process_of_exec_remote_is_followed_and_answers(box: SandboxEnvironment) -> None:

@@ -1,0 +1,116 @@
+"""`code_execution.mcp_servers:` of config.yaml: which MCP servers scripts may call, and how each is reached."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from environments.errors import SettingsError
+from environments.validation import Given, validated
+
+if TYPE_CHECKING:
+    from pydantic import PositiveFloat
+
+WHERE = "code_execution.mcp_servers"
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_LISTS_TOOLS = re.compile(r"\b(dir|help|getattr|vars)\s*\(\s*hermes_tools\s*[,)]")
+"""A script that lists the tools that there are."""
+_OF_COMMAND = ("args", "env", "cwd")
+_OF_URL = ("headers", "token_env")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpServer:
+    """One server: a command that is run on this machine, or a URL."""
+
+    type: Literal["stdio", "http", "streamable-http"] | None = None
+    """What other programs' files say of it. `command` and `url` say the same."""
+    command: str | None = None
+    """Program that is the server, run on this machine; it talks over its standard input and output."""
+    args: tuple[str, ...] = field(default=(), repr=False)
+    """Its arguments."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables for it, beside `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. `${NAME}` in a value stands for a
+    variable of this process."""
+    cwd: str | None = None
+    """Its working directory; this process's own if not set."""
+    url: str | None = field(default=None, repr=False)
+    """Where a server is that speaks streamable HTTP, in place of `command`."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers of each request to it."""
+    token_env: str | None = None
+    """Name of the variable here that holds a bearer token for it."""
+    enabled: bool = True
+    """Whether scripts may call it."""
+    tools: tuple[str, ...] | None = None
+    """Names of those of its tools that scripts may call; all if not set."""
+    timeout: PositiveFloat = 60.0
+    """Seconds for it to start, and for each call."""
+
+    def check(self, where: str) -> None:
+        """Refuse what contradicts itself.
+
+        Raises:
+            SettingsError: It does.
+        """
+        if (self.command is None) == (self.url is None):
+            raise SettingsError(f"{where}: give either a command or a url")
+        if self.type and (self.type == "stdio") != bool(self.command):
+            raise SettingsError(f"{where}: type is {self.type}, which is not what command and url say; leave it out")
+        kind, foreign = ("command", _OF_URL) if self.command else ("url", _OF_COMMAND)
+        if meant := [name for name in foreign if getattr(self, name)]:
+            raise SettingsError(f"{where}: {meant[0]} means nothing for a server with a {kind}; leave it out")
+        if self.url and not _VARIABLE.match(self.url) and not self.url.lower().startswith(("http://", "https://")):
+            raise SettingsError(f"{where}.url: it should begin with http:// or https://")
+
+
+def servers_of(entries: Mapping[str, object]) -> dict[str, McpServer]:
+    """Return the servers that scripts may call, by what their tools' names begin with, without the `_` behind it.
+
+    Args:
+        entries: What stands below `mcp_servers:`.
+
+    Raises:
+        SettingsError: Something of it is unknown or not allowed.
+    """
+    servers: dict[str, McpServer] = {}
+    for name, entry in entries.items():
+        where = f"{WHERE}.{name}"
+        python_name = re.sub(r"\W", "_", name)
+        if not python_name.isidentifier() or python_name.startswith("_"):
+            raise SettingsError(f"{where}: the name of a server begins its tools' names, so it begins with a letter")
+        if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
+            raise SettingsError(f"{where}: it should be a mapping with a command or a url")
+        server = validated(McpServer, {key: Given(value, f"{where}.{key}") for key, value in entry.items()})
+        server.check(where)
+        if python_name in servers:
+            raise SettingsError(f"{where}: another server is called {python_name!r} in scripts, too; rename one")
+        if server.enabled:
+            servers[python_name] = server
+    return servers
+
+
+def with_variables(text: str, where: str) -> str:
+    """Return a text with `${NAME}` and `${NAME:-default}` replaced by what variables of this process hold.
+
+    Raises:
+        SettingsError: A variable is not set, and there is no default.
+    """
+
+    def value_of(found: re.Match[str]) -> str:
+        value = os.environ.get(found[1], found[2])
+        if value is None:
+            raise SettingsError(f"{where}: the variable {found[1]} is not set; set it, or write ${{{found[1]}:-}}")
+        return value
+
+    return _VARIABLE.sub(value_of, text)
+
+
+def called_by(code: str, servers: Mapping[str, McpServer]) -> dict[str, McpServer]:
+    """Return the servers whose name a script's text holds, as the names of their tools begin with it."""
+    if _LISTS_TOOLS.search(code):
+        return dict(servers)
+    return {name: server for name, server in servers.items() if re.search(rf"\b{re.escape(name)}(?=\b|_)", code)}

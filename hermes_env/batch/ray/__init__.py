@@ -1,0 +1,1 @@
+"""The engine `ray`: tasks on a Ray cluster."""

@@ -1,0 +1,73 @@
+"""Elicitation: approvals are asked for by a form that the client shows to its user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+
+from mcp.shared.exceptions import MCPError
+from mcp.types import ClientCapabilities, ElicitResult
+
+from environments.approvals import CommandRequest, Deny, Request, ScriptRequest
+from hermes_env.approver import asked_about, visible
+
+ONCE, SESSION, DENY = "allow once", "allow for this session", "deny"
+FORM: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "decision": {
+            "type": "string",
+            "title": "Decision",
+            "description": f"{SESSION} holds for the same command, the same script, or all calls of the same tool.",
+            "enum": [ONCE, SESSION, DENY],
+        }
+    },
+    "required": ["decision"],
+}
+
+
+def has_forms(capabilities: ClientCapabilities | None) -> bool:
+    """Return whether a client shows forms. One that declares elicitation without a mode shows forms."""
+    elicitation = capabilities.elicitation if capabilities else None
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+class Approvals:
+    """The approvals of one client's user, of which some last until the session ends."""
+
+    def __init__(self) -> None:
+        self._lasting: set[tuple[str, str]] = set()
+
+    def decide(
+        self, request: Request, question: str, show: Callable[[str], Future[ElicitResult]] | None
+    ) -> bool | Deny:
+        """Return the user's decision, from any thread but that of the event loop.
+
+        Args:
+            request: The command, script or tool call.
+            question: The reason for asking.
+            show: Shows a text with the form; None for a client that cannot.
+        """
+        key = _key(request)
+        if key in self._lasting:
+            return True
+        if show is None:
+            return Deny(f"it needs approval ({question}), and the client has no way to ask for it")
+        try:
+            answer = show(f"Approval is asked for: {visible(question)}\n\n{visible(asked_about(request))}").result()
+        except CancelledError:
+            return Deny("it is no longer waited for")
+        except (MCPError, RuntimeError):  # the client cannot show it, or the call is over
+            return Deny(f"it needs approval ({question}), and the client could not ask")
+        decision = (answer.content or {}).get("decision") if answer.action == "accept" else DENY
+        if decision == SESSION:
+            self._lasting.add(key)
+        return decision in (ONCE, SESSION)
+
+
+def _key(request: Request) -> tuple[str, str]:
+    if isinstance(request, CommandRequest):
+        return "command", request.command
+    if isinstance(request, ScriptRequest):
+        return "script", request.code
+    return "tool", request.tool
