@@ -15,7 +15,7 @@ from hermes_tools.background.notices import Notice, NoticeBox
 from hermes_tools.background.process import start
 from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import ToolInterruptedError, wait_for
-from hermes_tools.model_output import captured, for_model, shown_live, with_notice
+from hermes_tools.model_output import for_model, shown_live
 
 _NEVER_RAN = -1
 """The exit code for arguments that no command can be run with."""
@@ -129,14 +129,14 @@ def script_terminal(
         return _denied(denial)
     except (TypeError, ValueError) as error:
         return _refused(error)
-    return _answer(env, command, timeout, workdir, result, with_notice(captured(result)))
+    return _answer(env, command, timeout, workdir, result, result.captured.with_count())
 
 
 def _run_in_session(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
     view = env.model_view()
     with shown_live(view) as on_output:
         result = env.execute(command, cwd=workdir, timeout=timeout, on_output=on_output)
-    return _answer(env, command, timeout, workdir, result, for_model(view, captured(result)))
+    return _answer(env, command, timeout, workdir, result, for_model(view, result.captured))
 
 
 def _start_in_background(

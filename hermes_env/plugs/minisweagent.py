@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.secrets import command_variables
-from hermes_tools.model_output import captured, with_notice
 
 _SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -103,7 +102,7 @@ class HermesEnvironment:
             )
         except (TerminalError, ValueError) as error:
             return _failed(getattr(error, "output", ""), type(error).__name__, str(error))
-        output = with_notice(self.env.model_view().captured(captured(result)))
+        output = self.env.model_view().captured(result.captured).with_count()
         if result.timed_out:
             return _failed(output, "TimeoutExpired", f"Command '{command}' timed out after {limit} seconds")
         _check_submitted(output, result.exit_code)
