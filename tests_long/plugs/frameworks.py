@@ -42,8 +42,8 @@ class Framework:
 
     @property
     def requirement(self) -> Requirement:
-        """The requirement of its extra."""
-        (text,) = EXTRAS[self.name]
+        """The first requirement of its extra."""
+        text = EXTRAS[self.name][0]
         found = Requirement(text)
         found.marker = None
         return found
