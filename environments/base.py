@@ -310,13 +310,19 @@ class BaseEnvironment(ABC):
         """Note that the environment is in use, so that it does not count as idle."""
         self._last_used = time.monotonic()
 
-    def model_view(self) -> ModelView:
-        """Return what makes text of this environment fit for a model, as the settings say."""
+    def model_view(self, *, strip: bool | None = None) -> ModelView:
+        """Return the view that makes text of this environment fit for a model: without secrets and terminal controls.
+
+        `env.model_view().captured(result.captured).with_count()` is the output of a command as a model gets it.
+
+        Args:
+            strip: Whether terminal controls are taken out; None is the setting `strip_ansi`.
+        """
         from environments.model_view import ModelView  # which commands have no need of
 
         is_off = not self.settings.redact_secrets
         redactor = Redactor({}, is_off=True) if is_off else Redactor.of(self._secrets.known())
-        return ModelView(redactor, self.settings.strip_ansi)
+        return ModelView(redactor, self.settings.strip_ansi if strip is None else strip)
 
     # Commands.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 from collections.abc import Callable
 from importlib.util import find_spec
 
@@ -26,7 +27,9 @@ def missing_library(feature: str, library: str, extra: str) -> MissingExtraError
             f"{feature} needs the {library} package, and {place} is found in its place: rename that if it is another "
             f"thing, or bring the package up to date: {install}"
         )
-    return MissingExtraError(f"{feature} needs the extra {extra} ({library} is not installed): {install}")
+    # Its own requirement is missing before a library that this would bring.
+    missing = next((name for name, version in distributions(extra).items() if version is None), library)
+    return MissingExtraError(f"{feature} needs the extra {extra} ({missing} is not installed): {install}")
 
 
 def require_libraries(feature: str, extra: str, *libraries: str) -> None:
@@ -42,16 +45,20 @@ def require_libraries(feature: str, extra: str, *libraries: str) -> None:
             raise missing_library(feature, library, extra)
 
 
-def requirements(extra: str) -> list[str]:
-    """Return the requirements of an extra; none where this package was not installed."""
-    from importlib.metadata import PackageNotFoundError, requires
+def distributions(extra: str) -> dict[str, str | None]:
+    """Return the packages of an extra with their installed versions; none where this package was not installed."""
+    from importlib.metadata import PackageNotFoundError, requires, version
 
-    try:
-        lines = requires(DISTRIBUTION) or []
-    except PackageNotFoundError:
-        return []
-    split = (line.partition(";") for line in lines)
-    return [what.strip() for what, _, marker in split if marker.translate(_BARE).endswith(f"extra=={extra}")]
+    found: dict[str, str | None] = {}
+    with contextlib.suppress(PackageNotFoundError):
+        for line in requires(DISTRIBUTION) or []:
+            requirement, _, marker = line.partition(";")
+            if marker.translate(_BARE).endswith(f"extra=={extra}"):
+                name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+                found[name] = None
+                with contextlib.suppress(PackageNotFoundError):
+                    found[name] = version(name)
+    return found
 
 
 _BARE = str.maketrans("", "", " '\"")

@@ -155,6 +155,10 @@ class CapturedText(NamedTuple):
         before = "" if not head or head.endswith("\n") else "\n"
         return f"{head}{before}{notice}\n{tail}"
 
+    def with_count(self) -> str:
+        """Return the text, with a line for the number of bytes that were left out of the output, if any were."""
+        return self.with_notice(f"[{self.omitted_bytes} bytes of output omitted]")
+
 
 class BoundedCapture:
     """Collects bytes up to a limit: the first half of it from the start, the second from the end."""

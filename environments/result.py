@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from environments.output import CapturedText
+
 TIMEOUT_EXIT_CODE = 124
 """What `timeout(1)` returns for a command that ran out of time."""
 DENIED_EXIT_CODE = 126
@@ -52,6 +54,11 @@ class CommandResult:
     def ok(self) -> bool:
         """Whether the command ended by itself with exit code 0."""
         return self.exit_code == 0
+
+    @property
+    def captured(self) -> CapturedText:
+        """`output` with its omission: `result.captured.with_count()` has a line where bytes were left out."""
+        return CapturedText(self.output, self.omitted_bytes, self.omitted_at)
 
     @classmethod
     def never_ran(cls, cwd: str) -> CommandResult:

@@ -10,7 +10,6 @@ from contextvars import ContextVar
 from environments.cancellation import holding
 from environments.model_view import ModelView
 from environments.output import CapturedText, TextCallback
-from environments.result import CommandResult
 
 MOST_BYTES = 50_000
 """The limit for the output in one result."""
@@ -30,22 +29,12 @@ def for_model(view: ModelView, output: CapturedText) -> str:
         view: Removes secrets and terminal controls.
         output: The captured output.
     """
-    return with_notice(_cut(view.captured(_cut(output, _MARGIN * MOST_BYTES)), MOST_BYTES - _NOTICE_BYTES))
+    return _cut(view.captured(_cut(output, _MARGIN * MOST_BYTES)), MOST_BYTES - _NOTICE_BYTES).with_count()
 
 
 def cut_for_model(text: str) -> str:
     """Cut a text without secrets in the middle to 50 KB."""
-    return with_notice(_cut(CapturedText(text, 0, len(text)), MOST_BYTES - _NOTICE_BYTES))
-
-
-def captured(result: CommandResult) -> CapturedText:
-    """Return the output of a result with its omission."""
-    return CapturedText(result.output, result.omitted_bytes, result.omitted_at)
-
-
-def with_notice(output: CapturedText) -> str:
-    """Return an output, with a line for the number of missing bytes of the middle if there are any."""
-    return output.with_notice(f"[{output.omitted_bytes} bytes of output omitted]")
+    return _cut(CapturedText(text, 0, len(text)), MOST_BYTES - _NOTICE_BYTES).with_count()
 
 
 def _cut(output: CapturedText, limit: int) -> CapturedText:

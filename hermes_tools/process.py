@@ -54,14 +54,16 @@ def process(
     """Control a command in the background of `terminal`: read its output, wait for the end, send input, or end it.
 
     Args:
-        action: `list` shows all processes. `poll` gives the output since the last poll. `log` gives lines of the
-            output, as often as wanted. `wait` waits for the end. `write` sends `data` to standard input unchanged,
-            `submit` with a line feed added. `kill` ends the process and all processes started by it.
-        process_id: The process, for all actions but `list`.
+        action: `list` shows all processes; all other actions need process_id. `poll` gives the output since the last
+            poll. `log` gives lines of the whole output, as often as wanted. `wait` waits for the end. `write` sends
+            data to standard input unchanged, `submit` with a line feed added. `kill` ends the process and all processes
+            started by it.
+        process_id: The process_id that `terminal` returned.
         data: Text for `write` and `submit`.
-        timeout: Seconds for `wait`; None takes the environment's setting. A process still running then is no error.
-        offset: First line for `log`, counted from 0; a negative number counts from the end.
-        limit: Most lines for `log`.
+        timeout: Seconds for `wait`, the environment's setting unless given. A process still running then goes on.
+        offset: First line for `log`, counted from 0; a negative number counts from the end, such as -50 for the last 50
+            lines.
+        limit: Lines to return at most, for `log`.
 
     Returns:
         A dict. For `list`: processes, each with process_id, command, status, started, seconds and exit_code. For the

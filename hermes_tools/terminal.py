@@ -15,7 +15,7 @@ from hermes_tools.background.notices import Notice, NoticeBox
 from hermes_tools.background.process import start
 from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import ToolInterruptedError, wait_for
-from hermes_tools.model_output import captured, for_model, shown_live, with_notice
+from hermes_tools.model_output import for_model, shown_live
 
 _NEVER_RAN = -1
 """The exit code for arguments that no command can be run with."""
@@ -45,14 +45,17 @@ def terminal(
     """Run a shell command in the session, which keeps its working directory and exports between calls.
 
     Args:
-        command: Shell text of any length.
-        timeout: Seconds until the command is ended; None takes the environment's setting. No limit in background.
-        workdir: Directory for this one command.
-        background: Start the command beside the session and return at once; `process` controls it.
-        pty: Give the command a terminal, and a process of its own beside the session.
-        notify_on_exit: For the background: report the end with the next result of `terminal` or `process`.
-        watch: For the background: report in the same way each output line with one of these texts, or with a match of
-            one of these regular expressions (RE2); 16 at most, of 512 characters each.
+        command: Shell text of any length, also of several lines.
+        timeout: Seconds until the command and all processes it started are ended; the environment's setting unless
+            given. Give more for long builds and tests. No limit in the background.
+        workdir: Directory for this one command; that of the session unless given.
+        background: Start the command beside the session and return at once, with a process_id.
+        pty: Give the command a terminal, for programs that need one (REPLs, progress bars), and a process of its own
+            beside the session.
+        notify_on_exit: With background: report the end with the next result of `terminal` or `process`, in notices.
+        watch: With background: report in the same way each output line with one of these texts, or with a match of one
+            of these regular expressions (RE2), such as ['listening on', 'Traceback']; 16 at most, of 512 characters
+            each.
 
     Returns:
         A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended or could
@@ -126,14 +129,14 @@ def script_terminal(
         return _denied(denial)
     except (TypeError, ValueError) as error:
         return _refused(error)
-    return _answer(env, command, timeout, workdir, result, with_notice(captured(result)))
+    return _answer(env, command, timeout, workdir, result, result.captured.with_count())
 
 
 def _run_in_session(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
     view = env.model_view()
     with shown_live(view) as on_output:
         result = env.execute(command, cwd=workdir, timeout=timeout, on_output=on_output)
-    return _answer(env, command, timeout, workdir, result, for_model(view, captured(result)))
+    return _answer(env, command, timeout, workdir, result, for_model(view, result.captured))
 
 
 def _start_in_background(

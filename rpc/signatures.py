@@ -104,16 +104,27 @@ class ToolSignature:
         if self.parameters is None:
             return "(...)"
         shown = [
-            parameter.replace(default=Verbatim("...")) if name in self.hidden else parameter
+            parameter.replace(
+                annotation=_written(parameter.annotation),
+                default=Verbatim("...") if name in self.hidden else parameter.default,
+            )
             for name, parameter in self.parameters.parameters.items()
         ]
-        return str(self.parameters.replace(parameters=shown))
+        returned = _written(self.parameters.return_annotation)
+        return str(self.parameters.replace(parameters=shown, return_annotation=returned))
 
     def without_bound(self, text: str) -> str:
         """Return a text without the values that were bound to the tool."""
         for value in self.values:
             text = text.replace(value, HIDDEN)
         return text
+
+
+def _written(annotation: object) -> object:
+    """Return an annotation as it is printed: one that is text without quotes."""
+    if annotation is inspect.Signature.empty:
+        return annotation
+    return Verbatim(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
 
 
 class PerTool(Generic[T]):

@@ -24,22 +24,23 @@ environment_of_script: ContextVar[BaseEnvironment | None] = ContextVar("hermes_s
 
 
 def value_of(result: CallToolResult, output_schema: Mapping[str, object] | None, files: ResultFiles) -> object:
-    """Return what a tool returned: its structured content, or else its only item, a list of several, None for none.
+    """Return the value of a result: its structured content, or else its only item, a list of several, None for none.
 
     Text stays text. Images, sound and other bytes become files in the target; beside structured content they follow
-    it in a list. An error is `{"error": ...}`, with what else the server says of it where it is structured like that.
+    it in a list. An error is `{"error": ...}`; structured content with an `error` is returned whole.
 
     Args:
-        result: What the server sent.
-        output_schema: What the tool says that it returns, if it says so.
-        files: Takes what is sent as bytes.
+        result: The server's answer.
+        output_schema: The tool's own, if it has one.
+        files: Writes the items that are bytes.
 
     Raises:
         TerminalError: The target did not take a file.
     """
     if result.is_error:
-        told = result.structured_content
-        return told if isinstance(told, dict) and isinstance(told.get("error"), str) else {"error": _error_text(result)}
+        found = result.structured_content
+        has_error = isinstance(found, dict) and isinstance(found.get("error"), str)
+        return found if has_error else {"error": _error_text(result)}
     if result.structured_content is not None:
         items = [_unwrapped(result.structured_content, output_schema)]
         items += [_item(block, files) for block in result.content if _is_bytes(block)]
@@ -90,7 +91,7 @@ class ResultFiles:
     """The files of one result.
 
     Args:
-        env: Whose target they are written to; None where a tool was called by no script.
+        env: The environment that they are written to; None for a call outside of scripts.
     """
 
     def __init__(self, env: BaseEnvironment | None) -> None:
@@ -100,10 +101,10 @@ class ResultFiles:
     def put(self, encoded: str, mime_type: str | None) -> dict[str, object]:
         """Write a file, and return its `path`, `mime_type` and `size`; or `error`, if it can't be written.
 
-        It is in a directory that its user alone can enter, and goes with the environment.
+        It is in a directory that its user alone can enter, and is removed with the environment.
 
         Args:
-            encoded: What is in it, as base64.
+            encoded: Its content, as base64.
             mime_type: Its type, if known.
 
         Raises:

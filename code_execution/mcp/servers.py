@@ -154,7 +154,7 @@ class _Server:
             yield streamable_http_client(url, http_client=http, max_sse_event_size=EVENT_BYTES)
 
     def _given(self, text: str, key: str, *, is_secret: bool = True) -> str:
-        """Return what a setting says, which may name variables, and note it as what no error may hold."""
+        """Return a setting with the values of the variables in it. No error of the server's start shows it."""
         value = with_variables(text, f"{WHERE}.{self._name}.{key}")
         if is_secret:
             self._secrets.append(value)

@@ -1,4 +1,4 @@
-"""`code_execution.mcp_servers:` of config.yaml: which MCP servers scripts may call, and how each is reached."""
+"""`code_execution.mcp_servers:` of config.yaml: the MCP servers that scripts may call, and their addresses."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class McpServer:
     """One server: a command that is run on this machine, or a URL."""
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
-    """What other programs' files say of it. `command` and `url` say the same."""
+    """Its transport, as in other programs' files. `command` or `url` is enough."""
     command: str | None = None
-    """Program that is the server, run on this machine; it talks over its standard input and output."""
+    """The server's program, run on this machine; messages are on its standard input and output."""
     args: tuple[str, ...] = field(default=(), repr=False)
     """Its arguments."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -38,7 +38,7 @@ class McpServer:
     cwd: str | None = None
     """Its working directory; this process's own if not set."""
     url: str | None = field(default=None, repr=False)
-    """Where a server is that speaks streamable HTTP, in place of `command`."""
+    """Address of a server over streamable HTTP, in place of `command`."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers of each request to it."""
     token_env: str | None = None
@@ -51,10 +51,10 @@ class McpServer:
     """Seconds for it to start, and for each call."""
 
     def check(self, where: str) -> None:
-        """Refuse what contradicts itself.
+        """Check that the settings fit together.
 
         Raises:
-            SettingsError: It does.
+            SettingsError: They do not.
         """
         if (self.command is None) == (self.url is None):
             raise SettingsError(f"{where}: give either a command or a url")
@@ -68,13 +68,13 @@ class McpServer:
 
 
 def servers_of(entries: Mapping[str, object]) -> dict[str, McpServer]:
-    """Return the servers that scripts may call, by what their tools' names begin with, without the `_` behind it.
+    """Return the servers that scripts may call, by the beginning of their tools' names, without the `_` after it.
 
     Args:
-        entries: What stands below `mcp_servers:`.
+        entries: The mapping below `mcp_servers:`.
 
     Raises:
-        SettingsError: Something of it is unknown or not allowed.
+        SettingsError: A key is unknown, or a value is not allowed.
     """
     servers: dict[str, McpServer] = {}
     for name, entry in entries.items():
@@ -94,7 +94,7 @@ def servers_of(entries: Mapping[str, object]) -> dict[str, McpServer]:
 
 
 def with_variables(text: str, where: str) -> str:
-    """Return a text with `${NAME}` and `${NAME:-default}` replaced by what variables of this process hold.
+    """Return a text with `${NAME}` and `${NAME:-default}` replaced by the values of this process's variables.
 
     Raises:
         SettingsError: A variable is not set, and there is no default.

@@ -62,30 +62,27 @@ class Home:
         """Return the one of an event loop."""
         return _homes.get(native) or _homes.setdefault(native, Home(native))
 
-    def soon(self, function: Callable[[], object]) -> None:
+    def soon(self, function: Callable[[], object]) -> bool:
         """Have the event loop call a function. In any thread. Many at once wake the event loop once.
 
-        Raises:
-            RuntimeError: The event loop has ended.
+        Returns:
+            False if the event loop has ended.
         """
         self._due.append(function)
         if not self._is_woken:
             self._is_woken = True
             try:
-                getattr(self._native(), self._method, _gone)(self._call_due)
-            except RuntimeError:
+                getattr(self._native(), self._method)(self._call_due)
+            except (RuntimeError, AttributeError):  # it was closed, or collected
                 self._is_woken = False
                 self._due.clear()
-                raise
+                return False
+        return True
 
     def _call_due(self) -> None:
         self._is_woken = False
         while self._due:
             self._due.popleft()()
-
-
-def _gone(_: object) -> None:
-    raise RuntimeError("the event loop was collected")
 
 
 _homes: weakref.WeakKeyDictionary[object, Home] = weakref.WeakKeyDictionary()
@@ -115,11 +112,8 @@ class Waiting:
                 waiting.wake()
 
         def ring() -> None:  # on the loop thread
-            try:
-                home.soon(wake)
-            except RuntimeError:
-                if waiting := me():
-                    waiting.leave()
+            if not home.soon(wake) and (waiting := me()):
+                waiting.leave()
 
         self.call: Call[Any] = Call(work, object(), ring, wants_pieces)
         self.call.context.run(_waiting.set, me)
@@ -196,7 +190,10 @@ class Waiting:
         """
 
         async def settle() -> tuple[object, BaseException | None]:
-            with anyio.CancelScope() as scope, ended_in_scope(lambda: self.home.soon(scope.cancel)):
+            def end() -> None:
+                self.home.soon(scope.cancel)
+
+            with anyio.CancelScope() as scope, ended_in_scope(end):
                 self._callbacks.add(scope)
                 try:
                     if self.call.done:

@@ -1,4 +1,4 @@
-"""`hermes-env batch`: many tasks, over many environments."""
+"""`hermes-env batch`: runs many tasks over many environments."""
 
 from __future__ import annotations
 
@@ -8,27 +8,15 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from environments.errors import SettingsError
 from environments.model_view import plain
+from environments.plain_number import plain_number
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.cli.batch_options import (
-    Address,
-    AsJson,
-    Budget,
-    Engine,
-    Limits,
-    Out,
-    Resources,
-    RetryWhich,
-    Tasks,
-    Uses,
-    Workers,
-    WorkName,
-)
 from hermes_env.cli.options import Backend, Cwd, Record, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
@@ -41,39 +29,72 @@ FAILED_EXIT_CODE, USAGE_EXIT_CODE = 1, 2
 Number = TypeVar("Number", int, float)
 
 
+def _positive(seconds: float | None) -> float | None:
+    if seconds is not None and not seconds > 0:
+        raise SettingsError(f"--budget {plain_number(seconds)}: it should be greater than 0")
+    return seconds
+
+
 def batch_command(
-    tasks: Tasks,
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help="A file of tasks, or - for standard input.")],
     *,
-    out: Out,
-    workers: Workers = 8,
-    engine: Engine = "threads",
-    work: WorkName = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="The file to append results to.")],
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", metavar="N", min=1, help="The number of tasks at once, at most.")
+    ] = 8,
+    engine: Annotated[
+        str, typer.Option(metavar="threads|ray", help="Run the tasks in this process, or on a Ray cluster.")
+    ] = "threads",
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Python code, of the current directory or installed, that works on each task as function(env, task).",
+        ),
+    ] = None,
     backend: Backend = None,
     cwd: Cwd = None,
     timeout: Timeout = None,
-    budget: Budget = None,
-    retry: RetryWhich = "never",
-    uses: Uses = 1,
-    limit: Limits = None,
-    address: Address = None,
-    resource: Resources = None,
-    as_json: AsJson = False,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", callback=_positive, help="End the batch so many seconds after its first task began."
+        ),
+    ] = None,
+    retry: Annotated[
+        str, typer.Option(metavar="WHICH", help="Tasks to run again: never, always, or statuses such as error,timeout.")
+    ] = "never",
+    uses: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The number of tasks an environment is used for, one after another.")
+    ] = 1,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE=N", help="The number of tasks at once on a backend, or on backend:host. May be repeated."
+        ),
+    ] = None,
+    address: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The address of the Ray cluster.")] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AMOUNT", help="A resource of the cluster that a task takes. May be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on standard output.")] = False,
     record: Record = None,
     verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
     """Run many tasks, each in an environment, and write a result for each.
 
-    A task is a line such as {"id": "1", "command": "make test"}, or with "script" in place of "command"; it may have
-    "timeout", "files" and "settings". With --work it needs neither, and may have fields of its own. A result is a line
+    A task is a line such as {"id": 1, "command": "make test"}, or with "script" in place of "command"; it may have
+    "timeout", "files" and "settings". With --work it needs neither, and may have further fields. A result is a line
     with "id", "status", "output", "exit_code" and "duration_seconds".
 
-    The same command goes on with a batch that was ended, also by kill -9: what has a result is passed over, and what
-    may have run is "lost", and not run again without --retry.
+    The same command continues a batch that was ended, also by kill -9: tasks with a result are passed over. A task that
+    may have run is "lost", and does not run again without --retry.
 
     The exit code is 0 if each task is a success, and 1 if not; 124 if the budget was over before the end, 130 after
-    Ctrl-C, 125 for an error of ours or a wrong setting, and 2 for a task that is not in order. A second Ctrl-C leaves
-    at once; `hermes-env gc`, or the next run, removes what is left then.
+    Ctrl-C, 125 for an error of ours or a wrong setting, and 2 for a wrong task. A second Ctrl-C leaves at once;
+    `hermes-env gc`, or the next run, then removes what is left.
     """
     from hermes_env.batch import run_batch
     from hermes_env.batch.progress import ShownBatch
@@ -82,7 +103,7 @@ def batch_command(
     interrupt = threading.Event()
     settings = {**settings_from(assignments, cwd=cwd, record=record), **({"backend": backend} if backend else {})}
     with ShownBatch() as shown, ShownProgress(verbose) as starts:
-        if verbose and engine == "threads":  # what is sent to a cluster does not print here
+        if verbose and engine == "threads":  # actors of a cluster cannot print here
             settings["on_progress"] = starts.tell
         batch = partial(
             run_batch,
@@ -167,14 +188,14 @@ def _numbers(option: str, assignments: list[str] | None, kind: Callable[[str], N
 
 
 def _end(interrupt: threading.Event) -> None:
-    """End the batch, as a first Ctrl-C asks for."""
+    """End the batch, after a first Ctrl-C."""
     if not interrupt.is_set():
         interrupt.set()
         typer.echo("hermes-env: ending what runs; press Ctrl-C again to leave at once", err=True)
 
 
 def _leave() -> None:
-    """Leave at once, as a second Ctrl-C asks for."""
+    """Leave at once, after a second Ctrl-C."""
     from hermes_env.batch.progress import SHOW_CURSOR
 
     ending = SHOW_CURSOR if sys.stderr.isatty() else ""

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -119,12 +118,11 @@ def _findings(configured: str, backend: str | None, options: dict[str, object], 
 def look_for_backend(name: str) -> Finding:
     """Find out whether a backend has its client library and what else it needs here. Nothing is started."""
     from environments import EnvironmentStartError, MissingExtraError, SettingsError, TerminalError, load_settings
-    from environments.extras import requirements
+    from environments.extras import distributions
     from environments.registry import backend_class, backend_settings_class
 
-    versions = _versions_of(name)
     try:
-        if len(versions) == len(requirements(name)):  # else the missing extra comes first
+        if all(distributions(name).values()):  # else the missing extra comes first
             backend_settings_class(name).check_credentials()
         backend = backend_class(name)
     except (MissingExtraError, EnvironmentStartError) as error:
@@ -139,7 +137,9 @@ def look_for_backend(name: str) -> Finding:
         return _failure(name, "not found", error)
     except Exception as error:  # of a backend installed apart, which is no reason to say nothing of the others
         return _failure(name, "failed", error)
-    return Finding(name, "found, not tried", found, f"try it with: hermes-env doctor --backend {name}", versions)
+    return Finding(
+        name, "found, not tried", found, f"try it with: hermes-env doctor --backend {name}", _versions_of(name)
+    )
 
 
 def try_backend(name: str, backend: str | None, options: dict[str, object], verbose: int = 0) -> Finding:
@@ -196,16 +196,9 @@ def _versions() -> dict[str, str]:
 
 def _versions_of(backend: str) -> dict[str, str]:
     """Return the versions of a backend's client libraries, as far as they are installed."""
-    from importlib.metadata import PackageNotFoundError, version
+    from environments.extras import distributions
 
-    from environments.extras import requirements
-
-    found = {}
-    for requirement in requirements(backend):
-        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+    return {name: version for name, version in distributions(backend).items() if version}
 
 
 def _count(backends: list[str], verbose: int) -> tuple[dict[str, dict[Use, int]], dict[str, str]]:

@@ -1,4 +1,4 @@
-"""`hermes-env report`: a page of a record, to be looked at in any browser."""
+"""`hermes-env report`: makes an HTML page of a record."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from environments.errors import TerminalError
 from environments.model_view import plain
 
 if TYPE_CHECKING:
-    from hermes_env.report.events import JoinedRecord
+    from hermes_env.report.record import JoinedRecord
 
 STANDARD = "-"
 PRIVATE = 0o600
-"""A page holds what the record holds, so that nobody else can read it either."""
+"""The mode of a page, which holds what the record holds."""
 
 
 def report_command(
@@ -35,9 +35,9 @@ def report_command(
 ) -> None:
     """Make a page of a record that `--record FILE` wrote.
 
-    The page is one file with all that it needs. It shows when each command, script and tool call ran, what it waited
-    for, and its output; it can be searched, and asks nothing of any network. A report of the same name is replaced,
-    any other file only with --force. As a record, it is made for this user alone.
+    The page is one file, which makes no request. It shows when each command, script and tool call ran, its waits and
+    its output, and can be searched. A report of the same name is replaced; any other file only with --force, and a link
+    never. As a record, it is readable for this user alone.
     """
     from hermes_env.report.page import page_of
 
@@ -55,8 +55,7 @@ def report_command(
 
 def _read(file: str) -> tuple[JoinedRecord, str]:
     from environments.local_files import open_regular
-    from hermes_env.report.events import joined
-    from hermes_env.report.lines import read_lines
+    from hermes_env.report.record import joined, read_lines
 
     def read(opened: BinaryIO, name: str) -> JoinedRecord:
         try:

@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import math
 import re
+import resource
 import secrets
 import socket
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,6 +37,8 @@ MAX_SESSIONS = 100
 """How many clients there may be at once. Further ones are refused until one of them leaves."""
 MAX_CONNECTIONS = 1000
 """How many connections there may be at once. A further one takes the place of the oldest that is idle."""
+BACKLOG = 64
+"""How many connections are accepted at once, before any of them can be closed."""
 _LEAVING = 5
 """Seconds that answers, and then connections, have to end in when the server does."""
 _POLL = 0.05
@@ -113,7 +116,8 @@ async def serve_http(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        backlog=BACKLOG,
+        limit_concurrency=most_connections(),
         timeout_keep_alive=math.ceil(idle_timeout),
         timeout_graceful_shutdown=_LEAVING,
     )
@@ -125,6 +129,11 @@ async def serve_http(
             await ended.wait()
             await gate.close(_LEAVING)
         web.should_exit = True  # once all sessions have ended
+
+
+def most_connections() -> int:
+    """Return how many connections there may be: at most half of the descriptors that this process may open."""
+    return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 class _Web(uvicorn.Server):
@@ -141,7 +150,7 @@ class _Connection(H11Protocol):
         """Make room for a client: idle connections need no token, and any program of this machine can open them."""
         super().connection_made(transport)
         self._since = self.loop.time()
-        if len(self.connections) >= MAX_CONNECTIONS:
+        if self.limit_concurrency and len(self.connections) >= self.limit_concurrency:
             others = (each for each in self.connections if each is not self and isinstance(each, _Connection))
             idle = [each for each in others if each.cycle is None or each.cycle.response_complete]
             if idle:

@@ -1,39 +1,59 @@
-"""Our environments behind hermes-agent's terminal, file and code tools, see docs/plugs/hermes_agent.md."""
+"""hermes-agent's terminal, file and code tools in our environments, see docs/plugs/hermes_agent.md."""
 
 from __future__ import annotations
 
-import contextlib
-import math
+import json
+import threading
+from collections.abc import Iterable
 from contextlib import ExitStack
-from functools import partial
+from importlib.metadata import version
 from typing import Any
 from unittest.mock import patch
 
+from agent.redact import redact_sensitive_text
+from model_tools import handle_function_call
 from tools import code_execution_tool, terminal_tool
-from tools.environments.base import BaseEnvironment
-from tools.terminal_tool import cleanup_all_environments
-from tools.tool_output_limits import get_max_bytes
+from tools.approval import check_execute_code_guard
+from tools.code_execution_tool import SANDBOX_ALLOWED_TOOLS
+from tools.interrupt import clear_current_thread_interrupt
+from tools.registry import registry, tool_error
+from tools.thread_context import propagate_context_to_thread
 
-from environments import create_environment
-from hermes_env.plugs.hermes_agent_interrupts import attended
-from hermes_env.plugs.hermes_agent_scripts import execute_code
-from hermes_tools.model_output import captured, with_notice
+from code_execution import ExecutionResult, tools_from_schemas
+from code_execution import execute_code as run_script
+from hermes_env.plugs.hermes_agent_environment import HermesEnvironment, attended
 
-_ALL = 2**31 - 1
-"""Bytes of output to keep for the tools themselves, which take it apart."""
+_INNER = {
+    "_create_environment": terminal_tool,
+    "_get_env_config": terminal_tool,
+    "_docker_has_host_access": terminal_tool,
+    "_get_or_create_env": code_execution_tool,
+    "_TERMINAL_BLOCKED_PARAMS": code_execution_tool,
+    "_prepare_command": HermesEnvironment,
+    "_quote_cwd_for_cd": HermesEnvironment,
+}
+"""Inner names of hermes-agent that the plug replaces or uses, with the module or class of each."""
 
 
 def install(**settings: object) -> ExitStack:
     """Have hermes-agent work in our environments from now on, on the backend that it is configured for.
 
-    What it has open is cleaned up, both now and at the end.
+    Its open environments are cleaned up, both now and at the end.
 
     Args:
         settings: Settings of ours, over those that its configuration and ours have.
 
     Returns:
-        What undoes it: by its `close()`, or as a context manager.
+        The stack that undoes it: by its `close()`, or as a context manager.
+
+    Raises:
+        ImportError: This release of hermes-agent has moved a function that the plug needs. Nothing was changed.
     """
+    if moved := [name for name, place in _INNER.items() if not hasattr(place, name)]:
+        raise ImportError(
+            f"hermes-agent {version('hermes-agent')} has moved {', '.join(moved)}, which this plug needs: "
+            "install hermes-agent 0.19, or use our own tools in place of its"
+        )
 
     def create(
         env_type: str,
@@ -54,55 +74,48 @@ def install(**settings: object) -> ExitStack:
         return type(f"Hermes_{env_type}", (HermesEnvironment,), {})(env_type, cwd, timeout, given)
 
     undo = ExitStack()
-    cleanup_all_environments()
-    undo.callback(cleanup_all_environments)
+    terminal_tool.cleanup_all_environments()
+    undo.callback(terminal_tool.cleanup_all_environments)
     undo.enter_context(patch.object(terminal_tool, "_create_environment", create))
     undo.enter_context(patch.object(code_execution_tool, "execute_code", execute_code))
     return undo
 
 
-class HermesEnvironment(BaseEnvironment):
-    """An environment of ours as hermes-agent's tools know theirs.
+def execute_code(code: str, task_id: str | None = None, enabled_tools: Iterable[str] | None = None) -> str:
+    """Run a script as hermes-agent's own `execute_code` does, with the same tools, limits and approvals."""
+    if not code or not code.strip():
+        return tool_error("No code provided.")
+    config, is_open = _inner("_get_env_config")(), _inner("_docker_has_host_access")
+    guard = check_execute_code_guard(code, config["env_type"], has_host_access=is_open(config))
+    if not guard.get("approved"):
+        return _answer(ExecutionResult("error", "", 0, 0.0, None, error=guard.get("message") or "not approved"))
+    if guard.get("user_approved"):
+        clear_current_thread_interrupt()
+    names = SANDBOX_ALLOWED_TOOLS & set(enabled_tools or ()) or SANDBOX_ALLOWED_TOOLS
+    schemas = [schema for name in sorted(names) if (schema := registry.get_schema(name))]
+    turn, call = threading.Lock(), propagate_context_to_thread(handle_function_call)
 
-    What the model types runs in the session. The tools' own commands run beside it, with its exports, as there.
-    """
+    def handle(name: str, arguments: dict[str, Any]) -> object:
+        for blocked in _inner("_TERMINAL_BLOCKED_PARAMS") if name == "terminal" else ():
+            arguments.pop(blocked, None)
+        with turn:
+            return call(name, arguments, task_id=task_id)
 
-    def __init__(self, backend: str, cwd: str, timeout: int, settings: dict[str, object]) -> None:
-        super().__init__(cwd, timeout)
-        self._persistent = bool(settings.get("container_persistent"))
-        self.ours = create_environment(backend, **{"cwd": "/", **settings})
-        self.cwd = self.ours.execute(f"cd {self._quote_cwd_for_cd(cwd or '~')} 2>/dev/null || cd").cwd
+    try:
+        env, _ = _inner("_get_or_create_env")(task_id or "default")
+        tools = tools_from_schemas(schemas, handle)
+        return _answer(
+            attended(lambda end: run_script(code, env=env.ours, tools=tools, interrupt=end, session_env=True))
+        )
+    except Exception as error:
+        return _answer(ExecutionResult("error", "", 0, 0.0, None, error=str(error)))
 
-    def execute(
-        self,
-        command: str,
-        cwd: str = "",
-        *,
-        timeout: int | None = None,
-        stdin_data: str | None = None,
-        rewrite_compound_background: bool = True,
-        bounded_capture: bool = False,
-    ) -> dict[str, Any]:
-        """Run a command, and return its `output` and `returncode`. `bounded_capture` says that a model typed it."""
-        command, password = self._prepare_command(command)
-        stdin = None if password is None and stdin_data is None else (password or "") + (stdin_data or "")
-        limit = timeout or self.timeout or math.inf
-        how: dict[str, Any] = {"cwd": cwd or self.cwd, "timeout": limit, "stdin": stdin}
-        if bounded_capture:
-            run, how["max_output_bytes"] = self.ours.execute, get_max_bytes()
-        else:
-            run, how["max_output_bytes"] = partial(self.ours.execute_oneshot, session_env=True), _ALL
-        result = attended(lambda end: run(command, interrupt=end, **how))
-        if bounded_capture:
-            self.cwd = result.cwd or self.cwd
-        output = with_notice(captured(result))
-        if result.timed_out:
-            output += f"\n[Command timed out after {limit}s]"
-        elif result.interrupted:
-            output += "\n[Command interrupted]"
-        return {"output": output, "returncode": result.exit_code}
 
-    def cleanup(self) -> None:
-        """End everything, and remove the target unless it is kept."""
-        with contextlib.suppress(AttributeError):  # it could not even be made
-            self.ours.cleanup()
+def _inner(name: str) -> Any:  # noqa: ANN401
+    return getattr(_INNER[name], name)
+
+
+def _answer(result: ExecutionResult) -> str:
+    fields = {name: value for name, value in result.to_dict().items() if name not in ("tool_calls", "stderr", "images")}
+    fields["output"] = redact_sensitive_text(result.output, code_file=True)
+    return json.dumps({name: value for name, value in fields.items() if value is not None}, ensure_ascii=False)

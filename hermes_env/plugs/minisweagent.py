@@ -12,7 +12,6 @@ from minisweagent.utils.serialize import recursive_merge
 from pydantic import BaseModel, Field
 
 from environments import BaseEnvironment, TerminalError, create_environment
-from hermes_tools.model_output import captured, with_notice
 
 _SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -62,7 +61,7 @@ class HermesEnvironment:
         given = {"cwd": self.config.cwd} if self.config.cwd else {}  # Docker makes a directory that is not there
         self.env = create_environment(self.config.backend, **{**(self.config.model_extra or {}), **given})
         self.cleanup = weakref.finalize(self, self.env.cleanup)
-        """Removes the target. It is also called when nothing refers to this object any more, and at the process's end."""
+        """Removes the target. Also called when nothing refers to this object any more, and at the process's end."""
         try:
             self.target = self.env.target
         except BaseException:
@@ -101,7 +100,7 @@ class HermesEnvironment:
             )
         except (TerminalError, ValueError) as error:
             return _failed(getattr(error, "output", ""), type(error).__name__, str(error))
-        output = with_notice(self.env.model_view().captured(captured(result)))
+        output = self.env.model_view().captured(result.captured).with_count()
         if result.timed_out:
             return _failed(output, "TimeoutExpired", f"Command '{command}' timed out after {limit} seconds")
         _check_submitted(output, result.exit_code)

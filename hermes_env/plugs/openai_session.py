@@ -1,76 +1,44 @@
-"""A sandbox session of openai-agents on every backend, see docs/plugs/openai_agents.md."""
+"""A sandbox session of openai-agents: its files, archives and ports."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import math
 import tarfile
+import tempfile
 from dataclasses import replace
-from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
+from shutil import copyfileobj
+from typing import IO
 
+import anyio.to_thread
 from agents.sandbox import errors
-from agents.sandbox.session import SandboxSessionState
 from agents.sandbox.session.runtime_helpers import RuntimeHelperScript
 from agents.sandbox.session.workspace_payloads import coerce_write_payload
-from agents.sandbox.types import ExecResult, ExposedPortEndpoint
+from agents.sandbox.types import ExposedPortEndpoint
 from agents.sandbox.util.tar_utils import UnsafeTarMemberError, validate_tarfile
 
-from environments import BaseEnvironment, TerminalError
-from hermes_env.plugs.archives import packed, unpack
-from hermes_env.plugs.openai_processes import RunAs, SessionWithProcesses
+from environments import TerminalError
+from hermes_env.plugs.openai_commands import CommandSession, RunAs
 
 _WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat > "$1"'
-_CHECK = partial(validate_tarfile, allow_external_symlink_targets=False)
+_IN_MEMORY = 16 * 1024 * 1024  # bytes of an archive; a larger one is in a file until it is closed
 
 
-class HermesSandboxSession(SessionWithProcesses):
-    """A sandbox: an environment, with a workspace in it.
-
-    Args:
-        state: What the session is resumed by. The root in its manifest is there.
-        env: The environment, which ends with the session.
-    """
-
-    def __init__(self, state: SandboxSessionState, env: BaseEnvironment) -> None:
-        super().__init__(env)
-        self.state = state
-
-    async def exec(
-        self,
-        *command: str | Path,
-        timeout: float | None = None,
-        shell: bool | list[str] = True,
-        user: RunAs = None,
-    ) -> ExecResult:
-        """Run a command beside all others, as another user where the target can do that."""
-        return await self._run(self._prepare_exec_command(*command, shell=shell, user=None), timeout, user)
-
-    async def _exec_internal(self, *command: str | Path, timeout: float | None = None) -> ExecResult:
-        return await self._run([str(word) for word in command], timeout)
-
-    async def _run(self, argv: list[str], limit: float | None = None, user: RunAs = None, **more: object) -> ExecResult:
-        how = {"timeout": math.inf if limit is None else limit, "stderr": "separate", "binary": True, **more}
-        try:
-            result = await self._call(self.env.execute_oneshot, argv, **how, **await self._where(user))
-        except TerminalError as error:
-            raise errors.ExecTransportError(command=argv, cause=error, message=str(error)) from error
-        if result.timed_out:
-            raise errors.ExecTimeoutError(command=argv, timeout_s=limit)
-        lack = f"\n[{result.omitted_bytes} bytes of output omitted]\n" if result.omitted_bytes else ""
-        stderr = (result.stderr_bytes or b"") + lack.encode()
-        return ExecResult(stdout=result.output_bytes or b"", stderr=stderr, exit_code=result.exit_code)
+class HermesSandboxSession(CommandSession):
+    """A sandbox: an environment, with a workspace in it."""
 
     async def _ensure_runtime_helper_installed(self, helper: RuntimeHelperScript) -> PurePath:
         """Put a script of openai-agents where it goes with the session, and not where it would stay on a host."""
-        place = PurePosixPath(await self._call(self.env.internal.scratch_directory), helper.name)
+        place = PurePosixPath(await self._call(self.env.scratch_directory), helper.name)
+        self._fingerprints = Path(place.parent, "fingerprint.json")
         return await super()._ensure_runtime_helper_installed(replace(helper, install_path=place))
 
     def _snapshot_fingerprint_cache_path(self) -> Path:
-        return Path(self.env.internal.scratch_directory(), "fingerprint.json")  # there is one by now, for a script
+        return self._fingerprints  # asked for after a script was installed
 
     async def _validate_path_access(self, path: Path | str, *, for_write: bool = False) -> Path:
+        """Refuse a path that links lead out of the workspace: the base class only looks at its text."""
         return await self._validate_remote_path_access(path, for_write=for_write)
 
     async def read(self, path: Path, *, user: RunAs = None) -> io.IOBase:
@@ -79,10 +47,11 @@ class HermesSandboxSession(SessionWithProcesses):
             return io.BytesIO(await self._read_bounded(path))
         place = await self._validate_path_access(path)
         argv = ["cat", "--", str(place)]
-        read = await self._run(argv, user=user, max_output_bytes=2**40)
+        read = await self._exec(argv, user=user, max_output_bytes=2**40)
         if not read.ok():
-            where = {"path": path, "workspace_path": place}
-            await self._raise_read_error_from_exec(**where, command=argv, result=read, user=user)
+            await self._raise_read_error_from_exec(
+                path=path, workspace_path=place, command=argv, result=read, user=user
+            )
         return io.BytesIO(read.stdout)
 
     async def _read_bounded(self, path: Path, *, max_bytes: int | None = None) -> bytes:
@@ -98,36 +67,48 @@ class HermesSandboxSession(SessionWithProcesses):
         """Write a file, with the directories above it."""
         place = str(await self._validate_path_access(path, for_write=True))
         content = coerce_write_payload(path=path, data=data).stream.read()
-        if user is not None:
-            written = await self._run(["sh", "-c", _WRITE, "sh", place], user=user, stdin=content)
-            if not written.ok():
-                raise errors.WorkspaceArchiveWriteError(path=path, context={"stderr": written.stderr.decode()})
-            return
         try:
-            await self._call(self.env.write_bytes, place, content)
+            if user is None:
+                await self._call(self.env.write_bytes, place, content)
+            elif not (written := await self._exec(["sh", "-c", _WRITE, "sh", place], user=user, stdin=content)).ok():
+                raise TerminalError(f"{place} could not be written: {written.stderr.decode()}")
         except TerminalError as error:
             raise errors.WorkspaceArchiveWriteError(path=path, cause=error) from error
 
     async def running(self) -> bool:
         """Return whether the target is there."""
         with contextlib.suppress(errors.SandboxError):
-            return (await self._run(["true"])).ok()
+            return (await self._exec(["true"])).ok()
         return False
 
     async def persist_workspace(self) -> io.IOBase:
         """Return the workspace as a tar archive."""
-        root = self.state.manifest.root
-        try:
-            return await self._call(packed, self.env, root, self._persist_workspace_skip_relpaths())
-        except TerminalError as error:
-            raise errors.WorkspaceArchiveReadError(path=Path(root), cause=error) from error
+        root, archive = self.state.manifest.root, tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # the caller's
+        left_out = [f"--exclude=./{path.as_posix()}" for path in self._persist_workspace_skip_relpaths()]
+
+        def keep(piece: bytes, channel: str) -> None:
+            if channel == "stdout":
+                archive.write(piece)
+
+        argv = ["tar", "-C", root, *left_out, "-cf", "-", "."]
+        packed = await self._exec(argv, max_output_bytes=4096, on_output=keep)
+        if not packed.ok():
+            archive.close()
+            raise errors.WorkspaceArchiveReadError(path=Path(root), context={"stderr": packed.stderr.decode()})
+        archive.seek(0)
+        return archive
 
     async def hydrate_workspace(self, data: io.IOBase) -> None:
         """Unpack a tar archive into the workspace."""
         root = self.state.manifest.root
         try:
-            await self._call(unpack, self.env, data, root, _CHECK)
-        except (UnsafeTarMemberError, tarfile.TarError, OSError, TerminalError) as error:
+            with tempfile.NamedTemporaryFile() as here:
+                await anyio.to_thread.run_sync(_copy_checked, data, here)
+                there = f"{await self._call(self.env.scratch_directory)}/unpacked.tar"
+                await self._call(self.env.put_file, here.name, there)
+            await self._exec_checked_nonzero("tar", "-C", root, "-xf", there)
+            await self._call(self.env.remove, there)
+        except (UnsafeTarMemberError, tarfile.TarError, OSError, TerminalError, errors.ExecNonZeroError) as error:
             raise errors.WorkspaceArchiveWriteError(path=Path(root), cause=error) from error
 
     async def _resolve_exposed_port(self, port: int) -> ExposedPortEndpoint:
@@ -139,4 +120,12 @@ class HermesSandboxSession(SessionWithProcesses):
         return ExposedPortEndpoint(host=found.host, port=found.port, tls=found.url.startswith("https:"))
 
     async def _shutdown_backend(self) -> None:
-        await self._threads.call(self.env.cleanup)
+        await self.env.cleanup()
+
+
+def _copy_checked(data: io.IOBase, here: IO[bytes]) -> None:
+    """Copy an archive to a file, and check that no member of it leads out of a workspace."""
+    copyfileobj(data, here)
+    here.seek(0)
+    with tarfile.open(fileobj=here) as members:
+        validate_tarfile(members, allow_external_symlink_targets=False)

@@ -1,24 +1,24 @@
-"""What a page holds: the events of a record, as the page's own script reads them."""
+"""The contents of a page: the events of a record as JSON for the page's script."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from hermes_env.report.events import JoinedRecord, Note, RecordedEvent, number
+from hermes_env.report.record import JoinedRecord, Note, RecordedEvent, number
 from hermes_env.report.texts import Pieces, Texts, entries_missing, gaps_of, missing_within, with_gaps
 
 _TEXTS = ("command", "script", "output", "stderr", "result", "error", "note")
-"""What is shown as a text of its own."""
+"""Keys that are shown as texts."""
 _OBJECTS = ("arguments", "result")
-"""What is shown key by key where it is an object."""
+"""Keys that are shown part by part if their value is an object."""
 _OWN = {
     *("event", "run", "time", "id", "parent", "kind", "name", "seconds", "waited", "approval", "status"),
     *("cut", "omitted_at", "omitted_bytes"),
 }
-"""What is shown elsewhere than among an event's facts, or says where something is missing."""
+"""Keys that are not among the facts of an event: they are shown elsewhere, or mark missing text."""
 _TELLING = ("command", "pattern", "query", "path", "url", "urls", "action", "process_id")
-"""The arguments that tell one call of a tool from another, in the order in which they are shown behind its name."""
+"""The arguments that distinguish calls of a tool, in the order in which they are shown after its name."""
 _HINT = 160
 """Characters of such arguments."""
 _LINE = 100
@@ -28,7 +28,7 @@ _DAMAGES = 100
 
 
 def contents_of(record: JoinedRecord) -> tuple[dict[str, object], list[Pieces]]:
-    """Return the events of a record ready for JSON, and the texts that they refer to by their numbers."""
+    """Return the events of a record, ready for JSON, and the texts that they refer to by number."""
     texts = Texts()
     base = min([run.time for run in record.runs] + [event.time for event in record.events])
     notes: dict[int | None, list[object]] = {}
@@ -90,12 +90,12 @@ def _name(began: Mapping[str, object], kind: str) -> str:
     name = str(began.get("name") or kind)
     if kind != "script":
         return name
-    # A script is called by its first line, which often is its docstring.
+    # The name of a script is its first line, often its docstring.
     return (name.strip("\"' ") if name.startswith(('"', "'")) else name.lstrip("#! ")) or name
 
 
 def _hint(began: Mapping[str, object]) -> str:
-    """Return what a call was about, where its name is that of the tool alone."""
+    """Return the telling arguments of a call that is named like its tool."""
     arguments = began.get("arguments")
     if not isinstance(arguments, dict) or began.get("name") != began.get("tool"):
         return ""
@@ -106,7 +106,7 @@ def _hint(began: Mapping[str, object]) -> str:
 
 
 def _sort_into(contents: dict[str, object], line: Mapping[str, object], texts: Texts) -> None:
-    """Put what a line says where the page shows it: texts by their numbers, everything else among the facts."""
+    """Add the values of a line: texts by their numbers, all others among the facts."""
     shown, facts = contents["texts"], contents["facts"]
     assert isinstance(shown, dict) and isinstance(facts, dict)
     for key, value in line.items():
@@ -135,7 +135,7 @@ def _pieces(line: Mapping[str, object], key: str, value: object) -> Pieces:
 
 
 def _laid_out(value: object, indent: str = "") -> str:
-    """Return a value as JSON for people: what is short stays on its line."""
+    """Return a value as indented JSON in which short parts stay on one line."""
     whole = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(whole) <= _LINE or not isinstance(value, dict | list) or not value:
         return whole

@@ -1,4 +1,4 @@
-"""The page itself: one file with all that it needs, which a browser never lets ask for anything else."""
+"""The page of a report: one file without requests, enforced by its content security policy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hermes_env.report.contents import contents_of
-from hermes_env.report.events import JoinedRecord
+from hermes_env.report.record import JoinedRecord
 
 MARK = '<meta name="generator" content="hermes-env report">'
-"""Says in the first lines of a file that it is a report, which a new one may replace."""
+"""Marks a file, in its first lines, as a report that a new one may replace."""
 _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("tokens", "frame", "toolbar", "overview", "rows", "details")
 _SCRIPTS = (
@@ -23,11 +23,11 @@ _SCRIPTS = (
 
 
 def page_of(record: JoinedRecord, name: str) -> Iterator[str]:
-    """Write a record as an HTML page, in pieces.
+    """Yield the pieces of a record's HTML page.
 
     Args:
         record: The record.
-        name: What to call it, such as the name of its file.
+        name: Its title, such as the name of its file.
     """
     contents, texts = contents_of(record)
     style = "\n".join(_asset(f"{name}.css") for name in _STYLES)
@@ -46,7 +46,7 @@ def page_of(record: JoinedRecord, name: str) -> Iterator[str]:
 
 
 def is_report(path: Path) -> bool:
-    """Say whether a file is a report, so that nothing else is lost by writing one in its place."""
+    """Return True for a file that is a report, which a new one may replace."""
     with path.open("rb") as file:
         return MARK.encode() in file.read(512)
 
@@ -56,7 +56,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a policy by which the browser runs this script and this style alone, and asks for nothing."""
+    """Return a content security policy that allows this script, this style and no request."""
     allowed = {"script-src": script, "style-src": style}
     hashes = {
         kind: "'sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
@@ -67,7 +67,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _embedded(value: object) -> str:
-    """Return a value as JSON in which no text can end the element that it stands in."""
+    """Return a value as JSON in which no text ends the element around it."""
     # Half of a surrogate pair cannot be written as UTF-8; a record may have it escaped.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return _printable(text).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,25 +1,25 @@
-"""The texts of a record, with what is missing of each in its place, and all of them bounded together."""
+"""The texts of a record, with gaps for missing bytes, and a limit on the size of all together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 Pieces = list[str | int]
-"""A text as its pieces in their order; a number stands for so many missing bytes."""
+"""The pieces of a text in order; a number stands for that many missing bytes."""
 
 MOST = 48 * 1024 * 1024
-"""Bytes that the texts of a page take together. A browser shows a page of this size at once, and one of ten times it
-after half a minute."""
+"""Bytes of all texts of a page. A browser shows a page of this size at once, and one of ten times the size after
+half a minute."""
 _PER_PIECE = 16
-"""Bytes that a piece takes at least, for what stands around it."""
+"""Bytes that a piece takes besides its text."""
 
 
 def with_gaps(text: str, gaps: Sequence[tuple[int, int]]) -> Pieces:
-    """Return a text with its gaps in their places.
+    """Return the pieces of a text with gaps.
 
     Args:
-        text: What is there of it.
-        gaps: The place of each in `text`, in characters, and how many bytes are missing there.
+        text: The text without the missing parts.
+        gaps: The place of each gap in `text`, in characters, and the number of missing bytes.
     """
     pieces: Pieces = []
     begin = 0
@@ -31,7 +31,7 @@ def with_gaps(text: str, gaps: Sequence[tuple[int, int]]) -> Pieces:
 
 
 def gaps_of(line: Mapping[str, object], key: str) -> list[tuple[int, int]]:
-    """Return what a line of a record says to be missing from its text `key`: see docs/records.md."""
+    """Return the gaps of a line's text `key`, see docs/records.md."""
     cut, gaps = line.get("cut"), []
     if isinstance(cut, dict) and isinstance(cut.get(key), dict):
         gaps.append((cut[key].get("at"), cut[key].get("bytes")))
@@ -41,14 +41,14 @@ def gaps_of(line: Mapping[str, object], key: str) -> list[tuple[int, int]]:
 
 
 def missing_within(line: Mapping[str, object], key: str) -> int:
-    """Return how many bytes are missing of the texts within `key`, in places that JSON has no room to show."""
+    """Return the number of bytes that are missing in the texts within `key`."""
     cut = line.get("cut")
     inner = [part for name, part in cut.items() if name.startswith(f"{key}.")] if isinstance(cut, dict) else []
     return sum(part["bytes"] for part in inner if isinstance(part, dict) and _is_count(part.get("bytes")))
 
 
 def entries_missing(line: Mapping[str, object], key: str) -> int:
-    """Return how many entries are missing of a list or an object and of those within it."""
+    """Return the number of entries that are missing in a list or an object, and within it."""
     cut = line.get("cut")
     parts = [part for name, part in cut.items() if f"{name}.".startswith(f"{key}.")] if isinstance(cut, dict) else []
     return sum(part["entries"] for part in parts if isinstance(part, dict) and _is_count(part.get("entries")))
@@ -66,14 +66,14 @@ class Texts:
         self._numbers: dict[tuple[str | int, ...], int] = {}
 
     def add(self, pieces: Pieces) -> int:
-        """Keep a text, once however often it comes, and return its number."""
+        """Add a text, unless it is there already, and return its number."""
         number = self._numbers.setdefault(tuple(pieces), len(self._all))
         if number == len(self._all):
             self._all.append(pieces)
         return number
 
     def bounded(self, most: int = MOST) -> list[Pieces]:
-        """Return all texts, the longest of them cut in their middle where together they are more than `most` bytes."""
+        """Return all texts. The longest are cut in the middle if all together exceed `most` bytes."""
         sizes = [_size(pieces) for pieces in self._all]
         if sum(sizes) <= most:
             return self._all
@@ -86,7 +86,7 @@ def _size(pieces: Pieces) -> int:
 
 
 def _fair_share(sizes: Sequence[int], most: int) -> int:
-    """Return the size to which the larger ones have to be cut, so that all of them fit into `most`."""
+    """Return the size to cut larger texts to, so that all fit into `most` bytes."""
     left = most
     for place, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - place)
@@ -97,7 +97,7 @@ def _fair_share(sizes: Sequence[int], most: int) -> int:
 
 
 def _cut(pieces: Pieces, size: int) -> Pieces:
-    """Keep the beginning and the end of a text, and count what is missing between them."""
+    """Cut the middle out of a text, and count the bytes that are missing there."""
     data = [piece if isinstance(piece, int) else piece.encode(errors="replace") for piece in pieces]
     half = max(0, size - 3 * _PER_PIECE) // 2
     whole = b"".join(piece for piece in data if isinstance(piece, bytes))

@@ -6,6 +6,6 @@ text = handle_function_call(call.name, call.arguments, task_id="task 17")
 """
 
 from hermes_env.schemas.calls import handle_function_call
-from hermes_env.schemas.forms import tool_schemas
+from hermes_env.schemas.toolset import tool_schemas
 
 __all__ = ["handle_function_call", "tool_schemas"]

@@ -1,12 +1,18 @@
-"""What a model is told of each tool. The only place for these texts; types and defaults come from the functions.
+"""Texts for a model: the use of each tool and its results, and scripts that call tools.
 
-The descriptions say when to use which tool, and what comes back. None is longer than what OpenAI takes.
+Parameters are described by the docstrings of the functions. No text is longer than what OpenAI takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import hermes_tools
+from code_execution.settings import CodeExecutionSettings
+from environments.plain_number import plain_number
+from rpc.signatures import ToolSignature, documentation
 
 OPENAI_LIMIT = 1024
 """Characters that OpenAI takes as the description of a function."""
@@ -17,20 +23,14 @@ class Description:
     """The text of one tool."""
 
     text: str
-    parameters: Mapping[str, str]
-    """A text for each parameter of the function that a model may give."""
-    in_scripts: tuple[str, ...] = ()
-    """Parameters that a script may give, or nothing for a tool that scripts have not."""
     returns: tuple[str, ...] = ()
-    """The keys that a script finds in the result, the most useful first."""
+    """Keys of the result for a script, the most useful first; none for a tool that scripts may not call."""
+    not_in_scripts: tuple[str, ...] = ()
+    """Parameters that a script may not give."""
     beside: Mapping[str, str] = field(default_factory=dict)
     """Sentences for a model that has these tools too."""
     script_note: str = ""
-    """What the author of a script has to know besides."""
-
-    def for_model(self, names: Collection[str]) -> str:
-        """Return the text for a model that has the tools of these names."""
-        return " ".join([self.text, *(text for name, text in self.beside.items() if name in names)])
+    """Facts for the author of a script."""
 
 
 _TERMINAL = Description(
@@ -40,20 +40,8 @@ _TERMINAL = Description(
     "error: null, or why the command was ended or not run. note, if there, says what the exit code means, such "
     "as that grep found nothing.\n"
     "Commands get no input, so pass flags such as --yes and --no-pager.",
-    {
-        "command": "Shell text; several lines are fine.",
-        "timeout": "Seconds until the command and all it started is ended. Leave it out for the usual limit; give more "
-        "for long builds and tests. It does not hold in the background.",
-        "workdir": "Directory for this command alone. Leave it out to stay where the session is.",
-        "background": "Start the command beside the session and return at once, with a process_id.",
-        "pty": "Give the command a terminal, for programs that want one (REPLs, progress bars). It runs beside the "
-        "session.",
-        "notify_on_exit": "With background: tell of its end with the next result of terminal or process, in notices.",
-        "watch": "With background: tell in the same way when a line of the output holds one of these texts, or matches "
-        "one of these regular expressions. For example ['listening on', 'Traceback'].",
-    },
-    in_scripts=("command", "timeout", "workdir"),
     returns=("output", "exit_code", "error"),
+    not_in_scripts=("background", "pty", "notify_on_exit", "watch"),
     beside={
         "process": "Start what does not end by itself (servers, watchers), or takes long, with background=true, never "
         "with &, nohup or setsid; process then reads it, waits for it and ends it.",
@@ -65,35 +53,16 @@ _TERMINAL = Description(
     script_note="terminal runs in the session, in the foreground. A command that fails has an exit_code and no error.",
 )
 _PROCESS = Description(
-    "See to commands that terminal started with background=true. What has ended is still there for 30 minutes, with "
-    "the last 200 KB of its output.\n"
-    "list: all of them, as processes. poll: the status, and what was printed since last time. wait: the same at its "
-    "end, or after timeout seconds. log: lines of the whole output, again and again. write: data to its input as it "
-    "is. submit: data and a line end. kill: end it and all it started.\n"
+    "Control commands that terminal started with background=true. An ended one is kept for 30 minutes, with the last "
+    "200 KB of its output.\n"
     "Returns status (running, exited, killed or lost), exit_code (null while it runs) and output, at most 50 KB; or "
-    "error. notices tell what happened in the background meanwhile.",
-    {
-        "action": "What to do. All but list need process_id; write and submit need data.",
-        "process_id": "The process_id that terminal returned.",
-        "data": "Text for the process's input.",
-        "timeout": "With wait: seconds to wait at most; the process goes on after that.",
-        "offset": "With log: the first line, counted from 0; a negative number counts from the end, as -50 for the "
-        "last 50 lines.",
-        "limit": "With log: most lines to return.",
-    },
+    "error; with action=list processes. notices report events in the background.",
 )
 _READ_FILE = Description(
     "Read lines of a text file. Use it instead of cat, head, tail and sed -n.\n"
     "Returns content (each line as its number, '|' and the text; lines over 2,000 characters are cut), total_lines, "
     "file_size, and truncated: whether lines follow; hint then says with which offset to go on. A missing or binary "
     "file gives error, with the names that are close.",
-    {
-        "path": "The file; absolute, relative to the session's working directory, or below ~.",
-        "offset": "First line, counted from 1.",
-        "limit": "Most lines to return.",
-        "numbered": "False returns the text as it is, without numbers and without cutting long lines.",
-    },
-    in_scripts=("path", "offset", "limit", "numbered"),
     returns=("content", "total_lines", "truncated"),
     script_note="read_file numbers its lines ('     1|text'); read_file(path, numbered=False) gives the text alone.",
 )
@@ -101,11 +70,6 @@ _WRITE_FILE = Description(
     "Write a text file, whole: what was there is replaced. Use it for new files and complete rewrites. "
     "Missing parent directories are made; mode and line endings of an existing file are kept.\n"
     "Returns bytes_written and created, or error.",
-    {
-        "path": "The file; absolute, relative to the session's working directory, or below ~.",
-        "content": "The complete new text, as it is to stand in the file, without line numbers.",
-    },
-    in_scripts=("path", "content"),
     returns=("bytes_written", "created"),
     beside={"patch": "To change a part of a file, use patch."},
 )
@@ -115,20 +79,6 @@ _SEARCH_FILES = Description(
     "Returns matches sorted by path and line (path, line and content each), total_count, and truncated: whether there "
     "are more than limit; narrow the search then, or go on with offset. engine is ripgrep or grep. A wrong pattern or "
     "path gives error.",
-    {
-        "pattern": "With target=content a regular expression of ripgrep, or of grep -E where there is no ripgrep, "
-        "matched line by line; escape ( [ . and the like to mean themselves. With target=files a glob: '*.py' for "
-        "names, 'src/**/*.py' for paths.",
-        "target": "content for lines in files, files for file names.",
-        "path": "Directory or file to search.",
-        "file_glob": "With target=content: search only files that this glob matches, such as '*.py' or '*.{yaml,yml}'.",
-        "limit": "Most matches to return.",
-        "offset": "Matches to leave out first, to go on after a truncated result.",
-        "output_mode": "With target=content: content for the lines, files_only for the files that have any, count for "
-        "the number of lines in each file.",
-        "context": "Lines to return before and after each matching line.",
-    },
-    in_scripts=("pattern", "target", "path", "file_glob", "limit", "offset", "output_mode", "context"),
     returns=("matches", "total_count", "truncated"),
     script_note="Each of search_files' matches has path, line and content; with target='files' or "
     "output_mode='files_only' path alone.",
@@ -140,26 +90,10 @@ _PATCH = Description(
     "With mode=patch a V4A patch changes, adds, moves and deletes several files, all or nothing.\n"
     "Returns diff and counts. If text is missing or ambiguous: error, which names the lines, and no file is changed; "
     "read the file again before another try.",
-    {
-        "path": "With mode=replace: the file.",
-        "old_string": "With mode=replace: the text to replace, with as many lines around it as make it unique.",
-        "new_string": "With mode=replace: the text to put there; empty to delete.",
-        "replace_all": "With mode=replace: replace every occurrence.",
-        "mode": "replace takes path, old_string, new_string and replace_all; patch takes patch alone.",
-        "patch": "With mode=patch: '*** Begin Patch', then for each file '*** Update File: PATH' with hunks of ' ', "
-        "'-' and '+' lines below optional '@@ LINE ABOVE' hints, '*** Add File: PATH' with '+' lines, "
-        "'*** Delete File: PATH' or '*** Move File: OLD -> NEW', then '*** End Patch'.",
-    },
-    in_scripts=("path", "old_string", "new_string", "replace_all", "mode", "patch"),
     returns=("diff", "replacements", "files_changed"),
 )
 _WEB_SEARCH = Description(
     "Search the web. Returns data.web: a list of title, url, description and position, the best first; or error.",
-    {
-        "query": "What to look for, as one would type it into a search engine.",
-        "limit": "Most results to return.",
-    },
-    in_scripts=("query", "limit"),
     returns=("data",),
     beside={"web_extract": "Read the pages that look right with web_extract."},
     script_note="web_search's data['web'] is a list of dicts with title, url, description and position.",
@@ -167,11 +101,6 @@ _WEB_SEARCH = Description(
 _WEB_EXTRACT = Description(
     "Read web pages and PDFs whose addresses you know, at most 5 at once: their main text, without menus and scripts.\n"
     "Returns results: url, title, content and error for each address. Addresses of private networks are refused.",
-    {
-        "urls": "Addresses, each with http:// or https://.",
-        "format": "markdown or text for the main part of a page, with or without links; html for its source.",
-    },
-    in_scripts=("urls", "format"),
     returns=("results",),
     script_note="web_extract's results are dicts with url, title, content and error, one for each address.",
 )
@@ -187,3 +116,81 @@ DESCRIPTIONS: Mapping[str, Description] = {
     "web_extract": _WEB_EXTRACT,
 }
 """The tools of `hermes_tools.model_tools`, in the order in which a model is told of them."""
+
+_USE = (
+    "Run a Python script that calls tools as functions; only what it prints comes back. Use it for three or more calls "
+    "with logic between them, loops, and to filter large output. Make a single call directly, and those whose results "
+    "you must read in full."
+)
+_HELPERS = "json_parse(text), shell_quote(s), retry(fn, max_attempts=3, delay=2)"
+_WHERE = {
+    "project": "It runs in the session's working directory with its active Python, and can import the project.",
+    "strict": "It runs in a directory of its own, so give open() absolute paths.",
+}
+
+
+def script_texts(
+    built_in: Sequence[str],
+    own: Mapping[str, Callable[..., object]],
+    servers: Sequence[str],
+    settings: CodeExecutionSettings,
+) -> tuple[str, str]:
+    """Return the description of `execute_code` and that of its parameter `code`.
+
+    The former lists the tools as long as OpenAI takes it then.
+
+    Args:
+        built_in: Names of our tools that a script may call.
+        own: Those of the program.
+        servers: Names of MCP servers that it may call.
+        settings: The limits of scripts.
+    """
+    lines = [*map(_built_in_line, built_in), *(_own_line(name, tool) for name, tool in own.items())]
+    listed = "\n".join(["from hermes_tools import ...", *lines, _HELPERS])
+    printed = settings.max_stdout_bytes
+    size = f"{printed // 1000} KB" if printed >= 1000 else f"{printed} bytes"
+    limits = f"Limits: {plain_number(settings.timeout)} s, {settings.max_tool_calls} tool calls, {size} of output."
+    code = _code_text(built_in, servers, settings)
+    description = "\n\n".join([_USE, listed, limits])
+    if len(description) <= OPENAI_LIMIT:
+        return description, code
+    short = f"Tools (see code for their arguments): {', '.join((*built_in, *own))}; helpers: {_HELPERS}"
+    return "\n\n".join([_USE, short, limits]), f"{code}\n{listed}"
+
+
+def _code_text(built_in: Sequence[str], servers: Sequence[str], settings: CodeExecutionSettings) -> str:
+    parts = [
+        "Python source, for 3.8 or later, standard library included. Print the result, and no more than you need.",
+        _WHERE[settings.mode],
+        "Tools return dicts. One that could not do its work returns a dict with error: check result.get('error').",
+    ]
+    if settings.tool_errors == "raise":
+        parts.append("A call that is refused, or that breaks, raises hermes_tools.ToolError.")
+    parts += filter(None, (DESCRIPTIONS[name].script_note for name in built_in))
+    if servers:
+        parts.append(
+            f"Tools of MCP servers ({', '.join(servers)}) are functions of hermes_tools, too, called <server>_<tool>: "
+            "print(dir(hermes_tools)) lists them, help(hermes_tools.NAME) explains one."
+        )
+    parts.append(
+        "json_parse reads JSON with raw control characters in it, shell_quote makes a text one word of a command, and "
+        "retry calls a function again while it raises or returns an error."
+    )
+    return " ".join(parts)
+
+
+def _built_in_line(name: str) -> str:
+    description = DESCRIPTIONS[name]
+    signature = inspect.signature(getattr(hermes_tools, name))
+    parameters = [
+        parameter.replace(annotation=parameter.empty)
+        for name, parameter in signature.parameters.items()
+        if name not in description.not_in_scripts
+    ]
+    shown = signature.replace(parameters=parameters, return_annotation=signature.empty)
+    return f"{name}{shown} -> {', '.join(description.returns)}"
+
+
+def _own_line(name: str, tool: Callable[..., object]) -> str:
+    summary = (documentation(tool) or "").partition("\n")[0]
+    return f"{name}{ToolSignature.of(tool).shown()}" + (f": {summary}" if summary else "")

@@ -1,20 +1,21 @@
-"""The parameters of a function as a model is told of them, and a model's arguments as the function takes them."""
+"""The parameters of a function as a JSON schema, and a model's arguments in the types of the function."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast, get_type_hints
 
 from environments.validation import closest
-from rpc.signatures import ToolSignature, Verbatim
+from rpc.signatures import ToolSignature, Verbatim, documentation
 
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
 Schema = dict[str, object]
 
@@ -23,7 +24,14 @@ _NULL = {"type": "null"}
 
 
 class ArgumentError(Exception):
-    """A model's arguments are not what the tool takes. The message is for the model."""
+    """A model's arguments do not fit the tool. The message is for the model."""
+
+
+def described_parameters(tool: Callable[..., object]) -> dict[str, str]:
+    """Return the text of each parameter in the section `Args:` of a function's docstring."""
+    section = re.search(r"^Args:\n(.*?)(?:\n\n|\Z)", documentation(tool) or "", re.M | re.S)
+    found = re.findall(r"^ {4}(\w+): (.*?)(?=\n {4}\w|\Z)", section[1] if section else "", re.M | re.S)
+    return {name: " ".join(text.split()) for name, text in found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ class _Parameter:
     description: str | None
 
     def value(self, given: object) -> object:
-        """Return an argument in the type that the function wants, as far as that is plain.
+        """Return an argument in the type of the parameter, if its meaning is plain.
 
         Raises:
             pydantic.ValidationError: It is not.
@@ -53,31 +61,37 @@ class _Parameter:
                 return self.adapter.validate_python([given])
             raise
 
+    def shown(self, schema: Schema) -> Schema:
+        """Return the schema of its type with description and default; without null where that is the default."""
+        from pydantic_core import to_jsonable_python
 
+        if not self.is_required and self.default is not None:
+            schema = schema | {"default": to_jsonable_python(self.default)}
+        elif not self.is_required and isinstance(choices := schema.get("anyOf"), list) and _NULL in choices:
+            others = [choice for choice in choices if choice != _NULL]
+            rest = {key: value for key, value in schema.items() if key != "anyOf"}
+            schema = {**(others[0] if len(others) == 1 else {"anyOf": others}), **rest}
+        return schema | {"description": self.description} if self.description else schema
+
+
+@dataclass(frozen=True, slots=True)
 class Parameters:
-    """What a function takes by name."""
+    """Parameters of a function that are given by name."""
 
-    def __init__(self, parameters: Mapping[str, _Parameter], takes_others: bool) -> None:
-        self._parameters = parameters
-        self._takes_others = takes_others
+    by_name: Mapping[str, _Parameter]
+    takes_others: bool
 
     @classmethod
-    def of(
-        cls,
-        tool: Callable[..., object],
-        descriptions: Mapping[str, str] | None = None,
-        only: Collection[str] | None = None,
-    ) -> Parameters:
-        """Find out what a function takes.
+    def of(cls, tool: Callable[..., object], descriptions: Mapping[str, str] | None = None) -> Parameters:
+        """Look at a function.
 
         Args:
             tool: One of our tools without its environment, or any Python function.
-            descriptions: A text for each parameter. Without one, what its `Annotated[...]` type says.
-            only: The parameters that a model may give; None is all of them.
+            descriptions: A text for each parameter. Without one, that of its `Annotated[...]` type.
 
         Raises:
-            ValueError: A model can't call it: it has no signature, takes arguments by place alone, or has a type that
-                JSON has no words for.
+            ValueError: A model cannot call it: it has no signature, takes arguments by place alone, or has a type that
+                JSON cannot express.
         """
         known = ToolSignature.of(tool)
         if known.parameters is None:
@@ -85,26 +99,19 @@ class Parameters:
         kinds = {parameter.kind for parameter in known.parameters.parameters.values()}
         if inspect.Parameter.POSITIONAL_ONLY in kinds:
             raise ValueError("it takes arguments by place alone, and a model gives its arguments by name")
-        given = {
-            name: parameter
-            for name, parameter in known.parameters.parameters.items()
-            if parameter.kind in _BY_NAME and (only is None or name in only)
-        }
+        given = {name: each for name, each in known.parameters.parameters.items() if each.kind in _BY_NAME}
         types = _types(tool, given)
         found = {}
         for name, parameter in given.items():
             is_required = parameter.default is parameter.empty
-            is_told = not (is_required or name in known.hidden or isinstance(parameter.default, Verbatim))
-            default = parameter.default if is_told else None
-            text = (descriptions or {}).get(name)
-            found[name] = _Parameter(_adapter(name, types.get(name, object)), is_required, default, text)
-        return cls(found, only is None and inspect.Parameter.VAR_KEYWORD in kinds)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parameters)
+            is_shown = not (is_required or name in known.hidden or isinstance(parameter.default, Verbatim))
+            default = parameter.default if is_shown else None
+            adapter = _adapter(name, types.get(name, object))
+            found[name] = _Parameter(adapter, is_required, default, (descriptions or {}).get(name))
+        return cls(found, inspect.Parameter.VAR_KEYWORD in kinds)
 
     def schema(self) -> Schema:
-        """Return the JSON schema of an object that has the arguments.
+        """Return the JSON schema of an object with the arguments.
 
         Raises:
             ValueError: A type has no JSON schema.
@@ -112,27 +119,23 @@ class Parameters:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUserError
 
-        adapters = [(name, "validation", parameter.adapter) for name, parameter in self._parameters.items()]
+        adapters = [(name, "validation", parameter.adapter) for name, parameter in self.by_name.items()]
         try:
             schemas, definitions = TypeAdapter.json_schemas(adapters)  # type: ignore[arg-type]  # of pairs in a list
         except PydanticUserError as error:
             raise ValueError(f"a type has no JSON schema: {error.message}") from error
-        properties = {
-            name: _described(schemas[name, "validation"], parameter) for name, parameter in self._parameters.items()
-        }
-        required = [name for name, parameter in self._parameters.items() if parameter.is_required]
         return {
             "type": "object",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": self._takes_others,
+            "properties": {name: each.shown(schemas[name, "validation"]) for name, each in self.by_name.items()},
+            "required": [name for name, parameter in self.by_name.items() if parameter.is_required],
+            "additionalProperties": self.takes_others,
             **definitions,
         }
 
     def checked(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Return a model's arguments in the types that the function wants; what was not given is left out.
+        """Return a model's arguments in the types of the function, without those that were not given.
 
-        Text is taken for the number or truth value that it says, and null for an argument that was not given, where
+        Text stands for the number or boolean that it spells, and null for an argument that was not given, where
         the function takes no null.
 
         Raises:
@@ -141,14 +144,15 @@ class Parameters:
         from pydantic import ValidationError
 
         values: dict[str, object] = {}
-        problems = [f"{name!r} is missing" for name in self._missing(arguments)]
+        missing = [name for name, each in self.by_name.items() if each.is_required and name not in arguments]
+        problems = [f"{name!r} is missing" for name in missing]
         for name, given in arguments.items():
-            parameter = self._parameters.get(name)
-            if parameter is None and self._takes_others:
+            parameter = self.by_name.get(name)
+            if parameter is None and self.takes_others:
                 values[name] = given
             elif parameter is None:
                 shown = str(name)[:100]
-                problems.append(f"there is no {shown!r}{closest(shown, self._parameters)}")
+                problems.append(f"there is no {shown!r}{closest(shown, self.by_name)}")
             else:
                 try:
                     values[name] = parameter.value(given)
@@ -161,22 +165,10 @@ class Parameters:
             raise ArgumentError(f"wrong arguments: {'; '.join(problems)}")
         return values
 
-    def _missing(self, arguments: Mapping[str, object]) -> list[str]:
-        return [name for name, parameter in self._parameters.items() if parameter.is_required and name not in arguments]
-
 
 def _types(tool: Callable[..., object], parameters: Mapping[str, inspect.Parameter]) -> dict[str, object]:
-    """Return the types of those parameters that have any, written as text or not."""
+    """Return the types of the parameters that have one, also of those written as text."""
     written = {name: given.annotation for name, given in parameters.items() if given.annotation is not given.empty}
-    holder = SimpleNamespace(__annotations__=written)
-    try:
-        return get_type_hints(holder, globalns=_names_known_to(tool), include_extras=True)
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
-        raise ValueError(f"its annotations can't be read: {error}") from error
-
-
-def _names_known_to(tool: Callable[..., object]) -> dict[str, object]:
-    """Return the names of the module that a function was written in."""
     # A tool that was bound to an environment is written in another module than its wrapper.
     tool = getattr(tool, "__presents__", tool)
     while isinstance(tool, functools.partial):
@@ -184,8 +176,11 @@ def _names_known_to(tool: Callable[..., object]) -> dict[str, object]:
     tool = inspect.unwrap(tool)
     if not inspect.isroutine(tool):
         tool = type(tool).__call__
-    found = getattr(getattr(tool, "__func__", tool), "__globals__", {})
-    return cast("dict[str, object]", found)
+    names = getattr(getattr(tool, "__func__", tool), "__globals__", {})
+    try:
+        return get_type_hints(SimpleNamespace(__annotations__=written), globalns=names, include_extras=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise ValueError(f"its annotations can't be read: {error}") from error
 
 
 def _adapter(name: str, kind: object) -> TypeAdapter[object]:
@@ -198,33 +193,7 @@ def _adapter(name: str, kind: object) -> TypeAdapter[object]:
         raise ValueError(f"a model can't give {name!r}, which is of type {kind}: {error.message}") from error
 
 
-def _described(schema: Schema, parameter: _Parameter) -> Schema:
-    """Return the schema of a parameter with its text and default. One that is None by default is simply left out."""
-    from pydantic_core import to_jsonable_python
-
-    shown = dict(schema)
-    if not parameter.is_required and parameter.default is None:
-        shown = _without_null(shown)
-    elif not parameter.is_required:
-        shown["default"] = to_jsonable_python(parameter.default)
-    if parameter.description:
-        shown["description"] = parameter.description
-    return shown
-
-
-def _without_null(schema: Schema) -> Schema:
-    choices = schema.get("anyOf")
-    if not isinstance(choices, list) or _NULL not in choices:
-        return schema
-    others = [choice for choice in choices if choice != _NULL]
-    rest = {key: value for key, value in schema.items() if key != "anyOf"}
-    return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}
-
-
-def _problems(error: object) -> Iterator[str]:
-    from pydantic import ValidationError
-
-    assert isinstance(error, ValidationError)
+def _problems(error: ValidationError) -> Iterator[str]:
     for problem in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
         place = "".join(f"[{part}]" for part in problem["loc"] if isinstance(part, int))
         yield f"{place} {problem['msg']}".strip()

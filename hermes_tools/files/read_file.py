@@ -44,9 +44,9 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
     """Read lines of a text file.
 
     Args:
-        path: The file; relative paths start at the session's working directory, `~` is the home directory.
+        path: The file: absolute, relative to the session's working directory, or below `~`, the home directory.
         offset: First line, counted from 1.
-        limit: Most lines to return; 100,000 and 4 MB are.
+        limit: Lines to return at most, and never more than 100,000 or 4 MB.
         numbered: Begin each line with its number, and cut long lines; False returns the text as it is in the file.
 
     Returns:

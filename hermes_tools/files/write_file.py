@@ -37,8 +37,8 @@ def write_file(env: BaseEnvironment, path: str, content: str) -> WriteResult:
     settings `write_denylist` and `write_safe_root` say so, nothing is written.
 
     Args:
-        path: The file; relative paths start at the session's working directory, `~` is the home directory.
-        content: The new text, written as UTF-8, at most 30 MB.
+        path: The file: absolute, relative to the session's working directory, or below `~`, the home directory.
+        content: The complete new text, without line numbers; at most 30 MB as UTF-8.
 
     Returns:
         A dict with path, bytes_written and created (whether the file is new). When the file could not be

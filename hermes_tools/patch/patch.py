@@ -56,14 +56,16 @@ def patch(
     `write_safe_root` leave as they are.
 
     Args:
-        path: The file to replace text in; relative paths start at the session's working directory.
-        old_string: The exact text to replace, with as many lines around it as make it unique.
-        new_string: The text to put there.
-        replace_all: Replace every occurrence, instead of refusing when there are several.
-        mode: "replace" takes the four arguments above, "patch" takes `patch` alone.
-        patch: "*** Begin Patch", then sections "*** Update File: p" (optionally "*** Move to: q") with hunks of
-            " ", "-" and "+" lines below optional "@@ line above" hints and "*** End of File"; "*** Add File: p"
-            with "+" lines; "*** Delete File: p"; "*** Move File: p -> q"; then "*** End Patch". All or nothing.
+        path: With mode="replace": the file; relative paths start at the session's working directory.
+        old_string: With mode="replace": the exact text to replace, indentation included, with as many lines around it
+            as make it unique.
+        new_string: With mode="replace": the text to put there; empty to delete.
+        replace_all: With mode="replace": replace every occurrence, instead of refusing when there are several.
+        mode: "replace" takes path, old_string, new_string and replace_all, "patch" takes `patch` alone.
+        patch: With mode="patch": "*** Begin Patch", then sections "*** Update File: p" (optionally "*** Move to: q")
+            with hunks of " ", "-" and "+" lines below optional "@@ line above" hints and "*** End of File"; "*** Add
+            File: p" with "+" lines; "*** Delete File: p"; "*** Move File: p -> q"; then "*** End Patch". All or
+            nothing.
 
     Returns:
         A dict with diff (unified, cut with a note after 4,000,000 characters), files_changed, files_added,

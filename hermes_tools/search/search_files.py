@@ -66,17 +66,17 @@ def search_files(
     not.
 
     Args:
-        pattern: With target="content" a regular expression, matched with each line: ripgrep's where the target has
-            ripgrep, else that of grep -E, for which (?i) at the start ignores case. With target="files" a glob,
-            such as "*.py" over names or "src/**/*.py" over paths.
+        pattern: With target="content" a regular expression, matched line by line: of ripgrep where the target has it,
+            else of grep -E. Escape ( [ . and the like to mean themselves; (?i) at the start ignores case. With
+            target="files" a glob: "*.py" for names, "src/**/*.py" for paths.
         target: "content" for lines in files, "files" for file names.
-        path: Directory or file to search; "~" is the home directory.
-        file_glob: Search only files this glob matches, such as "*.{py,toml}".
-        limit: Most matches to return; of lines, 50,000 are.
-        offset: How many matches to leave out first.
-        output_mode: With target="content": "content" for lines, "files_only" for the files that have any, "count"
-            for files with their number of matching lines.
-        context: Lines to give before and after each matching line, at most 1,000.
+        path: Directory or file to search; `~` is the home directory.
+        file_glob: With target="content": search only files that this glob matches, such as "*.py" or "*.{yaml,yml}".
+        limit: Matches to return at most, and never more than 50,000 lines.
+        offset: Matches to leave out first, to go on after a truncated result.
+        output_mode: With target="content": "content" for lines, "files_only" for the files that have any, "count" for
+            the number of matching lines in each file.
+        context: Lines to return before and after each matching line, at most 1,000.
 
     Returns:
         A dict with matches, sorted by path and line; total_count (lines, or files with "files_only" and "files");

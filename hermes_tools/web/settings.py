@@ -28,7 +28,7 @@ class WebSettings:
 
     search_provider: ProviderName | None = None
     """The search provider: `searxng`, `brave`, `tavily` or `ddgs`. If not set, the first that has its URL or
-    key; `ddgs` needs neither and has to be chosen."""
+    key; `ddgs` needs neither, but the extra `ddgs`, and has to be chosen."""
     searxng_url: str | None = None
     """URL of a SearXNG of yours. Its settings must allow the format `json`."""
     brave_url: str = "https://api.search.brave.com"

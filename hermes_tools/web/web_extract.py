@@ -43,7 +43,7 @@ def web_extract(
     `web.allow_private` names the host or network.
 
     Args:
-        urls: Addresses of the pages, which begin with http:// or https://.
+        urls: Addresses of the pages, each with http:// or https://.
         format: "markdown" or "text" for the main part of a page, with or without links and headings; "html" for the
             source of the page. A PDF is text in any case; plain text and JSON are given as they are.
 

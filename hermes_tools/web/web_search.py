@@ -55,7 +55,7 @@ def web_search(env: BaseEnvironment, query: str, limit: int = 5) -> WebSearchRes
 
     Args:
         query: The query, as for a search engine.
-        limit: Most results to return, 20 at most.
+        limit: Results to return at most, up to 20.
 
     Returns:
         A dict with data, which has web: a list of results, the best first, with title, url, description and position
@@ -172,11 +172,11 @@ def _search(query: str, limit: int, settings: WebSettings, deadline: Deadline) -
         ToolInterruptedError: The caller's scope was cancelled.
     """
     name = settings.search_provider or _first_configured(settings)
-    require_libraries("web_search", "web", "httpx")
     if name == "ddgs":
-        require_libraries("web.search_provider ddgs", "web", "ddgs")
+        require_libraries("web.search_provider ddgs", "ddgs", "ddgs")
         found = deadline.abandoning(lambda: _found_by_ddgs(query, limit))
         return _hits(found, limit, url="href", description="body")
+    require_libraries("web_search", "web", "httpx")
     api = _APIS[name]
     found = api.results(_ask(name, api, query, limit, settings, deadline))
     return _hits(found, limit, url="url", description=api.description, has_html=api.has_html)

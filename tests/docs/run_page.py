@@ -1,8 +1,9 @@
 """Run the examples of a document: `python -m docs.run_page docs/commands.md`.
 
 Its examples run in order and share names, the working directory and variables, as for a reader who tries one after the
-other. What a page takes for granted, such as a host, is made by the file of its name in `given/`, which may add to
-`replaced` (words of the examples that mean something else here) and put what is to be closed on `stack`.
+other; those of `ALONE` share no names. What a page takes for granted, such as a host, is made by the file of its name
+in `given/`, which may add to `replaced` (words of the examples that mean something else here) and put what is to be
+closed on `stack`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from hermes_tools.web.settings import load_web_settings
 
 REPLACED = {"python:3.12-slim": PYTHON_IMAGE, "gcc:14": PYTHON_IMAGE, "timeout=10)": "timeout=100)"}
 """What stands for what: the tests' image for others, as a registry cannot be counted on; and we are in no hurry."""
+
+
+ALONE = ("docs/async.md",)
+"""The documents whose examples share no names: each runs when it is copied alone."""
 
 
 class Page:
@@ -68,7 +73,8 @@ class Page:
             return _run_in_shell(text)
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            exec(compile("\n" * (example.line - 1) + text, str(ROOT / example.document), "exec"), self.names)
+            names = dict(self.names) if example.document in ALONE else self.names
+            exec(compile("\n" * (example.line - 1) + text, str(ROOT / example.document), "exec"), names)
         return said.getvalue()
 
 

@@ -111,6 +111,16 @@ def test_a_missing_client_library_names_the_extra_to_install(wing: Callable[[str
         )
 
 
+def test_the_library_of_an_extra_is_named_before_those_that_it_brings(
+    wing: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["pydantic>=2", 'absent-sdk<1,>=0.2; extra == "daytona"', "docker>=7; extra == 'docker'"]
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: lines)
+    wing("absent_http.client")
+    with pytest.raises(MissingExtraError, match=r"needs the extra daytona \(absent-sdk is not installed\)"):
+        backend_class("daytona")
+
+
 def test_what_takes_the_name_of_a_client_library_is_named(wing: Callable[[str], None], tmp_path: Path) -> None:
     (tmp_path / "taken.py").write_text("")
     for needed in ("taken.client", "taken as client; from taken import Client"):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import resource
+import socket
 import subprocess
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,6 +76,30 @@ def answered(url: str, message: object, token: str | None, **how: str) -> tuple[
     connection, response = begun(url, message, token, **how)
     with closing(connection):
         return response.status, dict(response.headers), response.read().decode()
+
+
+@contextmanager
+def files_to_open(most: int) -> Iterator[None]:
+    """Let this process, and those that it starts in the block, open so many files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def strangers(url: str, number: int) -> Iterator[None]:
+    """Hold so many connections, which send the half of a request or nothing."""
+    place = urlsplit(url)
+    with ExitStack() as stack:
+        stack.enter_context(files_to_open(4096))
+        for each in range(number):
+            stranger = stack.enter_context(socket.create_connection((place.hostname, place.port)))
+            if each % 2:
+                stranger.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        yield
 
 
 class Pipe:

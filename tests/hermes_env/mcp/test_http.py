@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import contextlib
 import json
-import resource
 import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 from targets.mcp_server import TOKEN, WebServer, run
-from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, answered, call_of, check_discovery
+from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, answered, call_of, check_discovery, strangers
 from typer.testing import CliRunner
 
 from environments.errors import TerminalError
@@ -97,17 +94,7 @@ def _refusal(*words: str, token: str | None = TOKEN) -> str:
 
 
 def test_strangers_that_ask_for_nothing_keep_no_client_out(web_server: WebServer) -> None:
-    """As many as there may be connections, which send the half of a request or nothing."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    place = urlsplit(web_server.url)
-    with contextlib.ExitStack() as strangers:
-        strangers.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        for number in range(MAX_CONNECTIONS + 1):
-            stranger = socket.create_connection((place.hostname, place.port))
-            strangers.callback(stranger.close)
-            if number % 2:
-                stranger.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    with strangers(web_server.url, MAX_CONNECTIONS + 1):
         for _ in range(3):
             status, headers, _ = answered(web_server.url, INITIALIZE, TOKEN)
             assert status == 200

@@ -9,10 +9,9 @@ import pytest
 from targets.report_record import BEGIN
 
 from environments.errors import TerminalError
-from hermes_env.report import lines
+from hermes_env.report import record as records
 from hermes_env.report.contents import contents_of
-from hermes_env.report.events import JoinedRecord, joined
-from hermes_env.report.lines import read_lines
+from hermes_env.report.record import JoinedRecord, joined, read_lines
 
 
 def read(text: str | bytes) -> JoinedRecord:
@@ -53,7 +52,7 @@ def test_a_damaged_line_costs_itself_alone(small) -> None:
 
 
 def test_a_line_without_an_end_is_not_read_into_memory(small, monkeypatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST", 4096)
+    monkeypatch.setattr(records, "LONGEST", 4096)
     record = read("x" * 20_000 + "\n" + text_of(small))
     assert len(record.events) == 10
     assert "longer than" in record.damages[0].what

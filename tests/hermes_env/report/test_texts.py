@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from hermes_env.report.contents import contents_of
-from hermes_env.report.events import joined
+from hermes_env.report.record import joined
 from hermes_env.report.texts import Texts, gaps_of, missing_within, with_gaps
 
 

@@ -6,6 +6,8 @@ import functools
 import inspect
 import json
 import re
+import subprocess
+import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,6 @@ from code_execution import CodeExecutionSettings
 from environments import BaseEnvironment
 from hermes_env.schemas import tool_schemas
 from hermes_env.schemas.descriptions import DESCRIPTIONS
-from hermes_env.schemas.script import script_texts
 from hermes_env.schemas.toolset import Toolset
 from hermes_tools import model_tools, script_tools
 
@@ -49,7 +50,7 @@ def _has_parameters_of(tool: Callable[..., object], name: str) -> None:
     signature = inspect.signature(tool)
     types = typing.get_type_hints(tool.__dict__["__presents__"])
     schema = by_name()[name]["input_schema"]
-    assert list(schema["properties"]) == list(signature.parameters) == list(DESCRIPTIONS[name].parameters)
+    assert list(schema["properties"]) == list(signature.parameters)
     optional = {p.name for p in signature.parameters.values() if p.default is not p.empty}
     assert set(schema["required"]) == set(signature.parameters) - optional
     for parameter, shown in schema["properties"].items():
@@ -71,6 +72,32 @@ def test_a_schema_is_json_schema_and_describes_everything() -> None:
         for parameter in shown["input_schema"]["properties"].values():
             assert len(parameter["description"]) > 10
             assert {"type", "anyOf"} & set(parameter)
+
+
+def test_a_parameter_is_described_by_the_docstring_of_its_function() -> None:
+    shown = by_name()
+    parameters = shown["read_file"]["input_schema"]["properties"]
+    assert parameters["offset"]["description"] == "First line, counted from 1."
+    watch = shown["terminal"]["input_schema"]["properties"]["watch"]["description"]
+    assert watch.startswith("With background: ") and watch.endswith("16 at most, of 512 characters each.")
+    assert not any(word in json.dumps(shown) for word in ("Args:", "Raises:", "\n    "))
+
+
+def test_windows_has_no_execute_code() -> None:
+    code = (
+        "import sys, code_execution, hermes_tools\n"
+        "here, sys.platform = sys.platform, 'win32'\n"
+        "from hermes_env.schemas import handle_function_call, tool_schemas\n"
+        "sys.platform = here\n"
+        "print([each['name'] for each in tool_schemas('anthropic')])\n"
+        "print(handle_function_call('execute_code', {'code': '1'}))\n"
+        "tool_schemas(tools=['execute_code'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    names, answer = done.stdout.splitlines()
+    assert "'patch'" in names and "execute_code" not in names
+    assert "there is no tool 'execute_code'" in answer
+    assert "ValueError: there is no tool 'execute_code'" in done.stderr
 
 
 def test_arguments_that_the_signature_allows_are_valid_and_others_are_not() -> None:
@@ -121,9 +148,9 @@ def test_mcp_servers_of_the_settings_are_told_of_where_no_tool_is_left_out() -> 
     settings = CodeExecutionSettings(
         mcp_servers={"my-mail": {"command": "x"}, "off": {"url": "http://h/", "enabled": False}}
     )
-    assert "MCP servers (my_mail) are functions of hermes_tools" in script_texts(Toolset.of(None, None), settings)[1]
-    assert "MCP" not in script_texts(Toolset.of(["execute_code", "terminal"], None), settings)[1]
-    assert "MCP" not in script_texts(Toolset.of(None, None), CodeExecutionSettings())[1]
+    assert "MCP servers (my_mail) are functions of hermes_tools" in Toolset.of(None, None).script_texts(settings)[1]
+    assert "MCP" not in Toolset.of(["execute_code", "terminal"], None).script_texts(settings)[1]
+    assert "MCP" not in Toolset.of(None, None).script_texts(CodeExecutionSettings())[1]
 
 
 def test_only_the_tools_that_are_asked_for_are_there_and_told_of() -> None:

@@ -256,6 +256,15 @@ def test_what_ddgs_raises_is_an_error(search: Search, monkeypatch: pytest.Monkey
     assert search("rust")["error"].startswith("ddgs could not search: "), "its real client, without a network"
 
 
+def test_ddgs_has_an_extra_of_its_own(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_SEARCH_PROVIDER", "ddgs")
+    monkeypatch.setattr("environments.extras.find_spec", lambda name: None)
+    assert search("rust")["error"] == (
+        "web.search_provider ddgs needs the extra ddgs (ddgs is not installed): "
+        "pip install 'hermes-environments[ddgs]', or from a checkout: pip install '.[ddgs]'"
+    )
+
+
 def test_ddgs_is_left_alone_when_the_time_is_up(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = threading.Event()
     monkeypatch.setenv("WEB_SEARCH_PROVIDER", "ddgs")

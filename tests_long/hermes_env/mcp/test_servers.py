@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,10 +17,11 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from targets.awaiting import until
 from targets.command_line import WORDS
 from targets.mcp_server import TOKEN, Session, run, serving
-from targets.mcp_wire import INITIALIZE, Pipe, answered, begun, call_of
+from targets.mcp_wire import INITIALIZE, Pipe, answered, begun, call_of, files_to_open, strangers
 from targets.processes import all_gone, having
 
 from environments.conformance.check import wait_until
+from hermes_env.mcp.http import MAX_CONNECTIONS
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -44,13 +45,24 @@ def test_a_connection_outlasts_a_pause_of_its_client(server_variables: dict[str,
     """uvicorn closes an idle connection after 5 s by default."""
     with serving(server_variables) as server:
         connection, response = begun(server.url, INITIALIZE, TOKEN)
-        with closing(connection):
+        with contextlib.closing(connection):
             response.read()
             wire = connection.sock
             time.sleep(6)
             connection.request("DELETE", "/mcp", headers={"Authorization": f"Bearer {TOKEN}"})
             assert connection.getresponse().status == 400  # it names no session
             assert connection.sock is wire
+
+
+def test_strangers_leave_the_server_files_to_open(server_variables: dict[str, str], tmp_path: Path) -> None:
+    with contextlib.ExitStack() as limited, contextlib.ExitStack() as stack:
+        limited.enter_context(files_to_open(1024))
+        server = stack.enter_context(serving(server_variables, "--cwd", str(tmp_path)))
+        limited.close()
+        stack.enter_context(strangers(server.url, MAX_CONNECTIONS + 100))
+        session = answered(server.url, INITIALIZE, TOKEN)[1]["mcp-session-id"]
+        call = call_of("execute_code", code="from hermes_tools import terminal; print(terminal('echo in')['output'])")
+        assert '"output":"in\\n\\n"' in answered(server.url, call, TOKEN, Mcp_Session_Id=session)[2]
 
 
 def test_a_short_token_is_warned_of_where_only_this_machine_can_connect(server_variables: dict[str, str]) -> None:

@@ -170,13 +170,30 @@ def test_a_task_of_a_batch_is_found_by_its_id(shown, record) -> None:
     expect_names(page, [re.compile("make 7 +t7"), re.compile("write_bytes +t7")])
 
 
-def test_no_figure_is_cut_off_on_a_small_screen(shown, small) -> None:
-    page = shown(small)
-    page.set_viewport_size({"width": 400, "height": 800})
-    figures = page.locator("#totals div")
-    expect(figures).to_have_count(6)
-    right = [box["x"] + box["width"] for box in (figure.bounding_box() for figure in figures.all()) if box]
-    assert len(right) == 6 and max(right) <= 400, right
+def test_a_task_whose_id_is_a_number_has_a_row_apart_from_one_whose_id_is_that_text(shown, record) -> None:
+    record.begin_run()
+    for at, task in enumerate((0, "0", 17)):
+        record.whole("command", f"make {at}", 1.0 + at, 0.5, batch_task=task, ended={"batch_task": task})
+    page = shown(record)
+    expect_names(page, ["0", "make 0", "0", "make 1", "17", "make 2"])
+    page.get_by_role("searchbox").fill("17")
+    expect_names(page, ["17", "make 2"])
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_figure_is_cut_off(shown, small, scheme, width) -> None:
+    for size in (0, 123_456_789):
+        if size:
+            small.whole("command", "seq", 90_000.0, 3_600.0, ended={"output": "x", "output_bytes": size})
+        page = shown(small, scheme=scheme, width=width)
+        figures = page.locator("#totals div")
+        expect(figures).to_have_count(6)
+        right = [box["x"] + box["width"] for box in (figure.bounding_box() for figure in figures.all()) if box]
+        assert len(right) == 6 and max(right) <= width, right
+        assert page.locator("#totals").evaluate("all => all.scrollWidth <= all.clientWidth")
+        for value in figures.locator("dd").all():
+            assert value.evaluate("one => one.scrollWidth <= one.clientWidth"), value.inner_text()
 
 
 def test_what_a_search_found_is_in_view_among_the_details(shown, record) -> None:

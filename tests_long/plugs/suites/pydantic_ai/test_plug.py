@@ -71,7 +71,7 @@ async def test_what_was_made_goes_when_the_workspace_is_closed(backend: HermesWo
 @pytest.mark.skipif("docker" not in PLACE.tags, reason="it removes a container")
 async def test_a_container_that_is_removed_is_not_replaced(backend: HermesWorkspace) -> None:
     await backend.working_dir()
-    subprocess.run(["docker", "rm", "--force", backend.env.target.id], check=True, capture_output=True)
+    subprocess.run(["docker", "rm", "--force", (await backend.env.target).id], check=True, capture_output=True)
     for _ in range(2):
         with pytest.raises(WorkspaceUnavailableError, match="removed"):
             await backend.run(["true"])

@@ -1,8 +1,9 @@
 """Tells pytest which tests are expected to fail, and writes down how each ended.
 
-Beside a suite's tests stands `expected_failures.toml`: a table for each tag of a place, with the names of tests and the
-reason of each. A test that fails and is not named there fails the run, and so does one that is named and passes. Of a
-framework's own backends nothing is expected; what fails there is written down.
+Beside a suite's tests stands `expected_failures.toml`: a table for each tag of a place, or for a release (`newest` or
+`oldest`), with the names of tests and the reason of each. A test that fails and is not named there fails the run, and
+so does one that is named and passes. Of a framework's own backends nothing is expected; what fails there is written
+down.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _expected(folder: Path) -> Mapping[str, str]:
     path = folder / "expected_failures.toml"
     tables = tomllib.loads(path.read_text()) if path.exists() else {}
-    return {name: reason for tag in PLACE.tags for name, reason in tables.get(tag, {}).items()}
+    tags = (*PLACE.tags, os.environ["PLUG_RELEASE"])
+    return {name: reason for tag in tags for name, reason in tables.get(tag, {}).items()}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -1,21 +1,65 @@
-"""The lines of a record joined into events: what began, how it ended, and for what it was done."""
+"""A record as the report reads it: its lines, joined into events.
+
+A line that is damaged or unknown costs only itself.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from environments.errors import TerminalError
-from hermes_env.report.lines import Damage, Line
 
 VERSION = 1
-"""The latest version of the format that is understood."""
+"""The latest version of the format that this report reads."""
+LONGEST = 64 * 1024 * 1024
+"""Bytes of a line at most. The limit keeps a file without line breaks out of memory."""
+
+Line = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line that was passed over, by its number, and the reason."""
+
+    number: int
+    what: str
+
+
+def read_lines(file: BinaryIO) -> Iterator[Line | Damage]:
+    """Yield the lines of a record, `Damage` for one that cannot be read, and nothing for an empty one."""
+    for number in itertools.count(1):
+        line = file.readline(LONGEST)
+        if not line:
+            return
+        if len(line) == LONGEST and not line.endswith(b"\n"):
+            _skip_to_its_end(file)
+            yield Damage(number, f"longer than {LONGEST // 1024**2} MiB")
+        elif line.strip():
+            yield _parsed(number, line)
+
+
+def _skip_to_its_end(file: BinaryIO) -> None:
+    while (rest := file.readline(LONGEST)) and not rest.endswith(b"\n"):
+        pass
+
+
+def _parsed(number: int, line: bytes) -> Line | Damage:
+    try:
+        value = json.loads(line.decode("utf-8", errors="replace"), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        torn = not line.endswith(b"\n")
+        return Damage(number, "torn: its writer was ended meanwhile" if torn else "not JSON")
+    return value if isinstance(value, dict) else Damage(number, "not an object")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """One process that wrote to the record."""
+    """A process that wrote to the record."""
 
     id: str
     time: float
@@ -24,7 +68,7 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """How far something was at a time. `event` is the number of what it belongs to, if it is there."""
+    """A note of progress. `event` is the number of its event, None if that is missing."""
 
     run: int
     time: float
@@ -34,7 +78,7 @@ class Note:
 
 @dataclass(slots=True)
 class RecordedEvent:
-    """Something that took its time. `began` and `ended` are the lines that say so; either may be missing."""
+    """An event with its first line, `began`, and its last one, `ended`. Either may be missing."""
 
     run: int
     parent: int | None
@@ -44,7 +88,7 @@ class RecordedEvent:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None if it had not ended."""
+        """Its duration; None if it had not ended."""
         if self.ended is None:
             return None
         seconds = number(self.ended.get("seconds"))
@@ -71,7 +115,7 @@ _LAST_TIME = 8e12
 
 
 def number(value: object) -> float | None:
-    """Return a value that is a finite number, and None for any other."""
+    """Return a finite number as it is, and None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -106,7 +150,7 @@ class _Joining:
                 self._refused(line, run, time)
 
     def _run(self, line: Line, time: float) -> int:
-        """Return the number of a line's run. One whose first line is missing is known by its other lines alone."""
+        """Return the number of a line's run, also of a run whose first line is missing."""
         name = str(line.get("run"))
         known = self._runs.get(name)
         if line["event"] == "run":
@@ -122,7 +166,7 @@ class _Joining:
         self.record.events.append(RecordedEvent(run, parent, time, line))
 
     def _refused(self, line: Line, run: int, time: float) -> None:
-        """Add what happened at one moment as an event that took no time."""
+        """Add a refusal of the network as an event without duration."""
         host, port = line.get("host"), line.get("port")
         named = {"kind": line["event"], "name": ":".join(str(part) for part in (host, port) if part is not None)}
         parent = self._events.get(str(line.get("id")))
