@@ -83,5 +83,5 @@ $(BIN)/python:
 	@touch $@
 
 clean:
-	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs .bench
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs .bench .mcp_clients
 	find . -name __pycache__ -prune -exec rm -rf {} +

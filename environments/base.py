@@ -6,7 +6,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
 
@@ -23,9 +23,9 @@ from environments.files import (
     encoded_text,
     file_method,
 )
-from environments.internal import Internal, Work, result_of
+from environments.internal import Execution, Internal
 from environments.loop import run
-from environments.observation.observed import Observation, came_of
+from environments.observation.observed import Observation
 from environments.options import (
     Command,
     CommandOptions,
@@ -51,7 +51,6 @@ from environments.variables import Passthrough
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from environments.approvals.decision import Way
     from environments.found_target import FoundTarget
     from environments.model_view import ModelView
     from environments.target import Address, Target
@@ -350,7 +349,7 @@ class BaseEnvironment(ABC):
             TypeError: An argument is of a wrong type.
             ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
         """
-        return self._asked(self._in_session(command, **options), "session", self.internal.run_in_session)
+        return self._execution(command, **options).result()
 
     def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
@@ -359,7 +358,7 @@ class BaseEnvironment(ABC):
         is not there, unless `session_env` asks for it. It is then as the session's last command left it. The result
         and errors are those of `execute`, but for `user`, which may be given.
         """
-        return self._asked(self._beside(command, **options), "oneshot", self.internal.run_beside)
+        return self._execution_beside(command, **options).result()
 
     def _in_session(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
         call = self._beside(command, **options)
@@ -373,17 +372,11 @@ class BaseEnvironment(ABC):
         self.touch()
         return checked(command, self.settings.timeout, **options)
 
-    def _asked(
-        self, command: Command, way: Way, work: Work, session: EnvironmentSession | None = None
-    ) -> CommandResult:
-        """Ask the hooks about a command, run it, and tell those who look on."""
-        with self.observation.command(command, way, session.name if session else None) as operation:
-            if self.gate.permits(command, partial(self._known_cwd, session), way):
-                return came_of(operation, result_of(command, work))
-            return came_of(operation, CommandResult.never_ran(self._known_cwd(session) or ""))
+    def _execution(self, command: CommandText, **options: Unpack[CommandOptions]) -> Execution:
+        return Execution(self, self._in_session(command, **options), "session", self.internal.run_in_session)
 
-    def _known_cwd(self, session: EnvironmentSession | None = None) -> str | None:
-        return session._known_cwd if session else self.internal.known_cwd
+    def _execution_beside(self, command: CommandText, **options: Unpack[CommandOptions]) -> Execution:
+        return Execution(self, self._beside(command, **options), "oneshot", self.internal.run_beside)
 
     @cancellable
     def start(self, command: CommandText, **options: Unpack[StartOptions]) -> Process:
@@ -407,7 +400,7 @@ class BaseEnvironment(ABC):
         self.touch()
         call, background = checked_start(command, **options)
         with self.observation.process(call, background.terminal is not None) as operation:
-            if not self.gate.permits(call, self._known_cwd, "background"):
+            if not self.gate.permits(call, lambda: self.internal.known_cwd, "background"):
                 raise CallCancelledError("the scope was cancelled, so that the command was not started")
             background = background.copied(operation)
             process = run(lambda waiting: self.internal.run_in_background(waiting, call, background))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from environments.loop import Call, run
+from environments.observation.events import UNOBSERVED, Operation
+from environments.observation.observed import came_of
 from environments.options import Command, CommandOptions, StartOptions, checked
 from environments.output import Teller
 from environments.process import Background, Process, checked_start
 from environments.result import CommandResult
 
 if TYPE_CHECKING:
+    from environments.approvals.decision import Way
+    from environments.base import BaseEnvironment
+    from environments.session import EnvironmentSession
     from environments.settings import EnvironmentSettings
 
 Ended = Callable[[], CommandResult]
@@ -28,6 +33,45 @@ def result_of(command: Command, work: Work) -> CommandResult:
     if teller:
         teller.finish()
     return ended()
+
+
+class Execution(NamedTuple):
+    """A command that was checked, with all that it takes to run it: in this thread, or awaited by a task."""
+
+    env: BaseEnvironment
+    command: Command
+    way: Way | None
+    """As hooks and observers are given it; None for a command of a hook, which none is given."""
+    work: Work
+    """Runs it on the loop thread."""
+    session: EnvironmentSession | None = None
+    """The named session in which it runs."""
+
+    def operation(self) -> Operation:
+        """Return the operation that observers are given."""
+        name = self.session.name if self.session else None
+        return self.env.observation.command(self.command, self.way, name) if self.way else UNOBSERVED
+
+    @property
+    def asks(self) -> bool:
+        """True if a hook or a rule decides on it, which may take any time."""
+        return self.way is not None and self.env.gate.asks_about_commands
+
+    def is_permitted(self) -> bool:
+        """Have the hooks and rules decide on it, see `Gate.permits`."""
+        return self.way is None or self.env.gate.permits(self.command, self._known_cwd, self.way)
+
+    def never_ran(self) -> CommandResult:
+        """Return its result where it was cancelled before it began."""
+        return CommandResult.never_ran(self._known_cwd() or "")
+
+    def _known_cwd(self) -> str | None:
+        return self.session._known_cwd if self.session else self.env.internal.known_cwd
+
+    def result(self) -> CommandResult:
+        """Run it, and wait for it in this thread."""
+        with self.operation() as operation:
+            return came_of(operation, result_of(self.command, self.work) if self.is_permitted() else self.never_ran())
 
 
 class Internal(ABC):

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from environments.errors import TerminalError, UnsupportedError
+from environments.internal import Ended, Execution
 from environments.options import Command, CommandOptions, CommandText, check_directory, check_text, checked
 from environments.result import CommandResult
 
 if TYPE_CHECKING:
     from environments.base import BaseEnvironment
-    from environments.internal import Ended
     from environments.loop import Call
 
 MOST_SESSIONS = 64
@@ -62,8 +62,10 @@ class EnvironmentSession(ABC):
         Raises:
             TerminalError: Also when the session was closed.
         """
-        call = self._checked(command, **options)
-        return self._host._asked(call, "session", self._run, self)
+        return self._execution(command, **options).result()
+
+    def _execution(self, command: CommandText, **options: Unpack[CommandOptions]) -> Execution:
+        return Execution(self._host, self._checked(command, **options), "session", self._run, self)
 
     def _checked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
         call = checked(command, self._host.settings.timeout, **options)

@@ -7,7 +7,6 @@ import contextlib
 import functools
 import inspect
 import weakref
-from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from functools import partial
@@ -18,7 +17,6 @@ from typing import (
     Concatenate,
     Generic,
     Literal,
-    NamedTuple,
     ParamSpec,
     Self,
     TypeVar,
@@ -38,8 +36,7 @@ from environments import (
 )
 from environments.cancellation import current_scope, ended_in_scope
 from environments.files import TargetPath, check_codec, decoded_text, encoded_text
-from environments.internal import Ended, Internal
-from environments.internal import Work as CommandWork
+from environments.internal import Ended, Execution, Internal
 from environments.loop import Call, current, done, done_within, shielded, spawn, work_of
 from environments.observation.events import UNOBSERVED, Operation
 from environments.observation.observed import came_of
@@ -51,7 +48,6 @@ from environments.target import Target
 from hermes_env.aio.calls import Waiting, Work, awaited, awaited_at_home, in_scope, in_thread, to_its_end
 
 if TYPE_CHECKING:
-    from environments.approvals.decision import Way
     from environments.pool import PoolStats
 
 T = TypeVar("T")
@@ -172,44 +168,27 @@ class AsyncProcess:
         await awaited(work)
 
 
-class Request(NamedTuple):
-    """A command, checked, and how it runs."""
+async def _permitted(execution: Execution) -> Work[Ended]:
+    """Ask hooks and rules, on a worker thread if there are any. Returns the work for the loop thread."""
+    if await in_thread(execution.is_permitted, "commands") if execution.asks else execution.is_permitted():
+        return lambda call: execution.work(call, execution.command)
 
-    env: BaseEnvironment
-    command: Command
-    way: Way | None
-    """The `way` of its record and of what hooks are asked; None for a command of a hook, which has neither."""
-    run: CommandWork
-    """Runs it on the loop thread."""
-    session: EnvironmentSession | None = None
-    """The named session in which it runs."""
+    async def never_ran(_: Call[Ended]) -> Ended:
+        return execution.never_ran
 
-    def operation(self) -> Operation:
-        """Return the operation that observers are given."""
-        name = self.session.name if self.session else None
-        return self.env.observation.command(self.command, self.way, name) if self.way else UNOBSERVED
+    return never_ran
 
-    async def permitted(self) -> Work[Ended]:
-        """Ask hooks and rules, on a worker thread if there are any. Returns the work for the loop thread."""
-        gate, cwd = self.env.gate, partial(self.env._known_cwd, self.session)
-        permits = partial(gate.permits, self.command, cwd, self.way or "session")
-        if not self.way or (await in_thread(permits, "commands") if gate.asks_about_commands else permits()):
-            return lambda call: self.run(call, self.command)
 
-        async def never_ran(_: Call[Ended]) -> Ended:
-            return lambda: CommandResult.never_ran(cwd() or "")
-
-        return never_ran
-
-    async def result(self) -> CommandResult:
-        """Run it. Its callback is called, and awaited, in this task."""
-        teller = Teller(self.command.on_output, self.command.binary) if self.command.on_output else None
-        with self.operation() as operation:
-            ended = await awaited(await self.permitted(), teller)
-            for told in teller.finish() if teller else ():
-                if inspect.isawaitable(told):
-                    await told
-            return came_of(operation, ended())
+async def _result(execution: Execution) -> CommandResult:
+    """Run a command. Its callback is called, and awaited, in this task."""
+    command = execution.command
+    teller = Teller(command.on_output, command.binary) if command.on_output else None
+    with execution.operation() as operation:
+        ended = await awaited(await _permitted(execution), teller)
+        for told in teller.finish() if teller else ():
+            if inspect.isawaitable(told):
+                await told
+        return came_of(operation, ended())
 
 
 class TextPiece(str):
@@ -237,12 +216,12 @@ class OutputStream(Block, Generic[PieceT]):
     `async with stream:`, or by `aclose`; else as soon as nothing refers to the stream any more.
 
     Args:
-        request: Returns the command.
+        execution: Returns the command.
         kind: The type of a piece.
     """
 
-    def __init__(self, request: Callable[[], Request], kind: Callable[[Any], PieceT]) -> None:
-        self._request = request
+    def __init__(self, execution: Callable[[], Execution], kind: Callable[[Any], PieceT]) -> None:
+        self._execution = execution
         self._ready: deque[PieceT] = deque()
         self._teller = Teller(partial(_add, self._ready, kind), kind is BytesPiece)
         self._operation: Operation = UNOBSERVED
@@ -285,13 +264,13 @@ class OutputStream(Block, Generic[PieceT]):
         raise StopAsyncIteration
 
     async def _begin(self) -> Waiting:
-        request = self._request()
+        execution = self._execution()
         scope = self._scope = CancelScope(outer=current_scope())
         weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
-        with request.operation() as self._operation:
+        with execution.operation() as self._operation:
             self._operation.goes_on()
             with scope.active():
-                work = await request.permitted()
+                work = await _permitted(execution)
             waiting = self._waiting = Waiting(in_scope(scope, work), wants_pieces=True)
         if waiting.call.pieces is not None:
             waiting.call.pieces.holds_turn = False
@@ -322,16 +301,14 @@ def _add(ready: deque[PieceT], kind: Callable[[Any], PieceT], data: str | bytes,
 class Commands(Block):
     """Runs commands one after another: the part that an environment and a named session have in common."""
 
-    @abstractmethod
-    def _requested(self, command: CommandText, **options: Unpack[CommandOptions]) -> Request:
-        """Return a command of the session, checked."""
+    sync: BaseEnvironment | EnvironmentSession
 
     async def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command in the session and wait for it, see `BaseEnvironment.execute`.
 
         `on_output` may be a coroutine function, which is awaited in the task; the command's output waits for it.
         """
-        return await self._requested(command, **options).result()
+        return await _result(self.sync._execution(command, **options))
 
     @overload
     def stream(
@@ -365,8 +342,8 @@ class Commands(Block):
         """
         if unknown := sorted(options.keys() - StreamOptions.__annotations__.keys()):
             raise TypeError(f"stream() has no argument {unknown[0]!r}")
-        request = partial(self._requested, command, binary=binary, **options)
-        return OutputStream(request, BytesPiece) if binary else OutputStream(request, TextPiece)
+        execution = partial(self.sync._execution, command, binary=binary, **options)
+        return OutputStream(execution, BytesPiece) if binary else OutputStream(execution, TextPiece)
 
 
 class AsyncEnvironment(Commands):
@@ -436,20 +413,14 @@ class AsyncEnvironment(Commands):
     target: Awaitable[Target] = awaitable("target")
     """What and where the target is, see `BaseEnvironment.target`: `await env.target`."""
 
-    def _requested(self, command: CommandText, **options: Unpack[CommandOptions]) -> Request:
-        env = self.sync
-        return Request(env, env._in_session(command, **options), "session", env.internal.run_in_session)
-
     async def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, see `BaseEnvironment.execute_oneshot`."""
-        env = self.sync
-        return await Request(env, env._beside(command, **options), "oneshot", env.internal.run_beside).result()
+        return await _result(self.sync._execution_beside(command, **options))
 
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
         """Do the same for a command of a hook: no hook is asked, and no record is kept."""
-        env = self.sync
-        call = env._beside(command, **options)._replace(is_own=True)
-        return await Request(env, call, None, env.internal.run_beside).result()
+        execution = self.sync._execution_beside(command, **options)
+        return await _result(execution._replace(way=None, command=execution.command._replace(is_own=True)))
 
     async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
@@ -542,10 +513,6 @@ class AsyncSession(Commands):
 
     interrupt = as_coroutine(EnvironmentSession.interrupt, to_end=True)
     close = _end = as_coroutine(EnvironmentSession.close, to_end=True)
-
-    def _requested(self, command: CommandText, **options: Unpack[CommandOptions]) -> Request:
-        session = self.sync
-        return Request(session._host, session._checked(command, **options), "session", session._run, session)
 
 
 class AsyncPool(Block):

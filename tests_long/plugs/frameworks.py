@@ -97,6 +97,15 @@ FRAMEWORKS = (
         variables=(("TERMINAL_CONTAINER_PERSISTENT", "false"),),
     ),
     Framework(
+        "smolagents",
+        (
+            ("test_executor.py", "checks of ours, on its executor and on the plug"),
+            ("test_repository.py", "the tests of remote executors in its repository"),
+        ),
+        requirements=("numpy",),
+        own=("local",),
+    ),
+    Framework(
         "harbor",
         (("test_trial.py", "a trial of its oracle"), ("test_environment.py", "checks of ours")),
         python="3.12",

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+from targets.mcp_server import server_variables, web_server
+
+from mcp_clients import node
+
+__all__ = ["server_variables", "web_server"]
+
+collect_ignore = ["test_conformance.py", "test_inspector.py"] if node.missing() else []
+"""They are reported as left out, see the `conftest.py` above."""
