@@ -32,6 +32,7 @@ async def test_a_command_ends_in_the_sandbox_when_nobody_awaits_it() -> None:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.skipif("local" not in PLACE.tags, reason="clients of engines and of SSH have threads of their own")
 async def test_commands_that_are_awaited_need_no_thread_each() -> None:
     with create_environment(**PLACE.settings) as env:
         sandbox = HermesSandbox(env)

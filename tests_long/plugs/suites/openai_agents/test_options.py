@@ -89,6 +89,7 @@ async def test_a_container_that_is_removed_is_not_replaced_until_the_session_is_
     await client.delete(resumed)
 
 
+@pytest.mark.skipif("local" not in PLACE.tags, reason="clients of engines and of SSH have threads of their own")
 async def test_commands_need_no_thread_each() -> None:
     client = HermesSandboxClient(**PLACE.settings)
     async with await client.create(manifest=Manifest()) as session:
