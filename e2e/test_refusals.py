@@ -130,3 +130,4 @@ def test_a_wrong_setting_is_one_error() -> None:
     assert "locl" in refusal(lambda: create_environment("locl"))
     assert "imge" in refusal(lambda: create_environment("docker", imge="x"))
     assert "timeout" in refusal(lambda: create_environment("local", timeout="soon"))
+    assert "cannot be written" in refusal(lambda: started("local", record="/nowhere/record.jsonl"))

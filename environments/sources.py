@@ -309,7 +309,7 @@ def _read(path: str) -> str:
     except IsADirectoryError:
         kind = "directory"
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
     raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")

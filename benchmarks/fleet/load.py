@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import random
 import statistics
 import tempfile
@@ -14,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.fleet.engine import Fate, Fleet, SimulatedEngine
 from benchmarks.memory import resident_bytes
+from environments.loop import IDLE_LIMIT
 from hermes_env.batch import Plan, Result, run_batch
 
 SETTLING = 1.5
@@ -136,26 +139,35 @@ class RealLoad:
 
 
 def really_loaded(workers: int) -> RealLoad:
-    """Have so many environments of this machine at work at once, and return what that takes.
+    """Have so many environments of this machine at work at once, each with a command, and return what that takes.
 
     Args:
         workers: How many.
     """
     before, threads = resident_bytes(), threading.active_count()
     found: list[tuple[int, int]] = []
-    all_run = threading.Event()
-    begun = itertools.count(1)
+    has_ended = threading.Event()
+    with tempfile.TemporaryDirectory() as folder:
+        begun, gate = Path(folder) / "begun", Path(folder) / "gate"
+        os.mkfifo(gate)
 
-    def wait_for_all(env: object, task: object) -> None:
-        env.execute("true")  # type: ignore[attr-defined]
-        if next(begun) == workers:
-            found.append((resident_bytes() - before, threading.active_count() - threads))
-            all_run.set()
-        all_run.wait()
+        def release_when_all_run() -> None:
+            while not begun.exists() or begun.stat().st_size < workers:
+                time.sleep(0.02)
+            time.sleep(IDLE_LIMIT + 0.5)  # threads that started environments end when they were idle for so long
+            found.append((resident_bytes() - before, threading.active_count() - threads - 1))
+            while not has_ended.is_set():
+                with contextlib.suppress(OSError):  # nothing reads from it any more
+                    os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))  # ends each command that reads from it
+                time.sleep(0.05)
 
-    began = time.monotonic()
-    tasks = [{"id": str(number)} for number in range(workers)]
-    summary = run_batch(tasks, "local", wait_for_all, workers=workers)
+        releasing = threading.Thread(target=release_when_all_run)
+        releasing.start()
+        began = time.monotonic()
+        tasks = [{"id": number, "command": f"echo >>{begun}; cat {gate}"} for number in range(workers)]
+        summary = run_batch(tasks, "local", workers=workers)
+        taken = time.monotonic() - began - IDLE_LIMIT - 0.5
+        has_ended.set()
+        releasing.join()
     assert summary.counts == {"success": workers}
-    (memory, more_threads), taken = found[0], time.monotonic() - began
-    return RealLoad(workers, memory, more_threads, workers / taken)
+    return RealLoad(workers, *found[0], workers / taken)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import docker
 import pytest
 from targets.docker_fixtures import containers_of
+from targets.engines import MINIMAL_IMAGE
 from targets.held_link import HeldLink
 from targets.silent_server import silent_server
 from targets.stopped_starts import Stop, by_a_limit, by_cleanup, by_interrupt, by_its_scope, our_threads
 
-from environments import EnvironmentLostError
+from environments import EnvironmentLostError, EnvironmentStartError, create_environment
 from environments.conformance.check import wait_until
+from environments.shell import lifecycle
 
 
 @pytest.fixture
@@ -49,6 +53,27 @@ def test_a_container_that_the_engine_makes_later_is_removed(link, docker_environ
     link.release()
     assert wait_until(lambda: not containers_of(engine, task), 60)
     assert wait_until(lambda: not our_threads()), our_threads()
+
+
+def test_an_environment_in_a_cycle_is_collected_after_a_failed_start(engine, monkeypatch):
+    ends, close = [], lifecycle._close_quietly
+
+    async def closed(env) -> None:
+        try:
+            await close(env)
+        except ReferenceError as error:
+            ends.append(error)
+        else:
+            ends.append(None)
+
+    monkeypatch.setattr(lifecycle, "_close_quietly", closed)
+    holder = SimpleNamespace(env=create_environment("docker", image=MINIMAL_IMAGE, volumes=["/nowhere/x:/x:bad"]))
+    holder.itself = holder  # it is left to the garbage collector, which drops weak references first
+    with pytest.raises(EnvironmentStartError, match="invalid mode"):
+        holder.env.execute("true")
+    del holder
+    assert wait_until(lambda: gc.collect() >= 0 and ends)
+    assert ends == [None]
 
 
 def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(link, docker_environment):

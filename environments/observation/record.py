@@ -184,7 +184,7 @@ class RecordFile:
             os.close(self._opened(os.O_CREAT))
         except OSError as error:
             why = "it is a link" if error.errno == errno.ELOOP else error.strerror
-            raise SettingsError(f"the record {path} cannot be written: {why}; give the path of another file") from error
+            raise SettingsError(f"the record {path} cannot be written: {why}; give the path of another file") from None
 
     def _opened(self, more: int = 0) -> int:
         descriptor = os.open(self._path, _APPEND | more, 0o600)

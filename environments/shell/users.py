@@ -115,7 +115,7 @@ class Scratch:
     @property
     def made(self) -> str:
         """The path, if the directory was made in the target there is now; else empty."""
-        return self._path if self._generation == self._env.life.generation else ""
+        return self._path if self._path and self._generation == self._env.life.generation else ""
 
     async def directory(self) -> str:
         """Return the path.

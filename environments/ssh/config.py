@@ -149,7 +149,7 @@ def _lookup(text: str, name: str, user: str | None, port: int | None) -> paramik
         raise SettingsError(
             f"the SSH client's configuration for host {name!r} cannot be used: {error}; "
             "correct it, or set TERMINAL_SSH_CONFIG to another file"
-        ) from error
+        ) from None
 
 
 def _lines(path: Path, depth: int = 0) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _lines(path: Path, depth: int = 0) -> Iterator[str]:
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the SSH client's configuration {path} cannot be read: {error}") from error
+        raise SettingsError(f"the SSH client's configuration {path} cannot be read: {error}") from None
     block = "Host *"
     for line in lines:
         words = line.replace("=", " ", 1).split()

@@ -45,7 +45,7 @@ class SSHSettings(BackendSettings):
             host, user, port = parts.hostname, parts.username, parts.port
         except ValueError as error:
             why = f"the host of an engine cannot be understood ({error}); write it as ssh://user@host:port"
-            raise SettingsError(why) from error
+            raise SettingsError(why) from None
         if not host or parts.password or parts.path.strip("/") or parts.query:
             raise SettingsError("an engine's host is written as ssh://user@host:port, without a password or a path")
         same = host == self.host

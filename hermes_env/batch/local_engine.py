@@ -13,6 +13,7 @@ from environments import Pool
 from environments.cancellation import CancelScope
 from environments.errors import SettingsError
 from environments.loop import current, in_worker, run, shielded
+from environments.observation.record import Recorder
 from hermes_env.batch.engine import Done, Plan, at_once
 from hermes_env.batch.result import Result, failed, not_begun
 from hermes_env.batch.task import Task
@@ -37,7 +38,7 @@ class LocalEngine:
         plan: The batch.
 
     Raises:
-        SettingsError: A setting is wrong, or a cluster is named.
+        SettingsError: A setting is wrong, the record cannot be written, or a cluster is named.
         MissingExtraError: The backend's client library is not installed.
     """
 
@@ -49,6 +50,8 @@ class LocalEngine:
         """See `PunctualEngine`."""
         self._plan = plan
         self._types = TaskTypes(plan.settings)
+        if record := self._types.base.loaded.record:
+            Recorder.at(record)  # a file that cannot be written is no fault of the tasks
         self._scopes: set[CancelScope] = set()
         """The scopes of the tasks that run."""
         self._is_interrupted = False

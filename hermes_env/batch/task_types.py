@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -41,7 +42,7 @@ class TaskType:
 
 
 class TaskTypes:
-    """The types of tasks of one batch.
+    """The types of tasks of one batch. Any thread may use it.
 
     Args:
         base: The settings of tasks without settings of their own.
@@ -58,11 +59,13 @@ class TaskTypes:
         self.base = TaskType(arguments, _loaded(arguments), is_own=False)
         """The type of tasks without settings of their own."""
         self._known: dict[str, TaskType] = {}
+        self._lock = threading.Lock()
 
     @property
     def backends(self) -> set[str]:
         """The names of the backends that are needed, as far as is known."""
-        return {each.loaded.env for each in (self.base, *self._known.values())}
+        with self._lock:
+            return {each.loaded.env for each in (self.base, *self._known.values())}
 
     def of(self, task: Task) -> TaskType:
         """Return the type of a task; the same object for the same settings.
@@ -73,13 +76,14 @@ class TaskTypes:
         if not task.settings:
             return self.base
         key = json.dumps(task.settings, sort_keys=True, default=repr)
-        found = self._known.get(key)
-        if found is None:
-            found = self._own(task)
-            if len(self._known) >= _KEPT:
-                self._known.pop(next(iter(self._known)), None)
-            self._known[key] = found
-        return found
+        with self._lock:
+            found = self._known.get(key)
+            if found is None:
+                found = self._own(task)
+                if len(self._known) >= _KEPT:
+                    self._known.pop(next(iter(self._known)))
+                self._known[key] = found
+            return found
 
     def _own(self, task: Task) -> TaskType:
         try:

@@ -8,6 +8,8 @@ import shlex
 import shutil
 import string
 import subprocess
+from collections import UserDict
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,6 +21,8 @@ from environments.secrets import (
     HARMLESS_PARTS,
     SECRET_NAMES,
     SECRET_PARTS,
+    SecretValues,
+    command_variables,
     find_forms,
     is_secret,
     names_secret,
@@ -258,3 +262,18 @@ def _said_by(shell: str, asked_about: list[tuple[str, str]]) -> list[bool]:
     )
     assert done.stderr == ""
     return [line == "1" for line in done.stdout.splitlines()]
+
+
+def test_a_variable_that_another_thread_removes_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Removed(UserDict[str, str]):
+        """Variables of which one goes after their names were listed."""
+
+        def __iter__(self) -> Iterator[str]:
+            names = [*self.data]
+            self.data.pop("GOING", None)
+            return iter(names)
+
+    for read in (command_variables, SecretValues.of_all):
+        monkeypatch.setattr(os, "environ", Removed({"GOING": "gone", "API_TOKEN": "sesame-4711", "HOME": "/"}))
+        assert "GOING" not in read()
+    assert SecretValues.of_all()["API_TOKEN"] == "sesame-4711"

@@ -26,7 +26,7 @@ from environments.plain_number import plain_number
 from environments.validation import closest
 
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-"""The variables that say whether Ray's processes show each other a token, and which."""
+"""Variables of Ray's token authentication: whether it is used, and the token."""
 REACHED_IN = 10.0
 """Seconds until a cluster has to answer. Ray itself waits for minutes, and then ends the process."""
 PROBED_IN = 20.0
@@ -61,10 +61,11 @@ class Cluster:
 
     Args:
         address: `HOST:PORT` of a cluster's head, `auto` for the cluster that this machine is part of, or None for a Ray
-            of our own here, which ends with `leave`. What this process has joined before is used, and not left.
+            of our own here, which ends with `leave`. A cluster that this process has joined before is used, and stays
+            joined.
 
     Raises:
-        SettingsError: The address is not in order, or there is no cluster here.
+        SettingsError: The address is wrong, or there is no cluster here.
         EnvironmentStartError: The cluster does not answer, or has another version of Ray or Python.
         MissingExtraError: Ray is not installed.
     """
@@ -94,7 +95,7 @@ class Cluster:
                     f"no Ray cluster was found at address {address!r}; start one by `ray start --head`, or give the "
                     f"HOST:PORT of one: {_in_a_line(error)}"
                 ) from error
-            except (RuntimeError, self._ray.exceptions.RayError) as error:  # as versions that differ
+            except (RuntimeError, self._ray.exceptions.RayError) as error:  # such as another version
                 raise EnvironmentStartError(f"Ray could not be joined: {_in_a_line(error)}") from error
 
     def _start(self) -> Path:
@@ -112,11 +113,11 @@ class Cluster:
 
     @property
     def nodes(self) -> list[Mapping[str, float]]:
-        """What each node that is there has in all, by name."""
+        """The resources of each live node, by name."""
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def leave(self) -> None:
-        """Leave the cluster, and end one of our own. What this process had joined before stays."""
+        """Leave the cluster, and end one of our own. A cluster that was joined before stays joined."""
         if self._is_ours:
             with _own_signals():
                 self._ray.shutdown()
@@ -133,12 +134,12 @@ def placement(resources: Mapping[str, float | str], nodes: list[Mapping[str, flo
     """Return the options of an actor.
 
     Args:
-        resources: What it takes: `num_cpus`, `num_gpus`, `memory` in bytes, or anything that nodes were started with by
-            name; and `scheduling_strategy`, `SPREAD` over the nodes or Ray's `DEFAULT`.
-        nodes: What there is.
+        resources: The resources that it takes: `num_cpus`, `num_gpus`, `memory` in bytes, or any other that nodes have
+            by name; and `scheduling_strategy`, `SPREAD` over the nodes or Ray's `DEFAULT`.
+        nodes: The resources of the nodes.
 
     Raises:
-        SettingsError: It cannot be understood, or no node has as much.
+        SettingsError: A value is wrong, or no node has as much.
     """
     amounts = {"num_cpus": LITTLE_CPU, **resources}
     strategy = amounts.pop("scheduling_strategy", "SPREAD")
@@ -174,7 +175,7 @@ def _nowhere(asked: Mapping[str, float], nodes: list[Mapping[str, float]]) -> Se
 
 
 def _check_address(address: str | None) -> None:
-    """Find out whether anything is where a cluster should be, which Ray itself takes minutes for."""
+    """Check that something listens at an address, which takes Ray itself minutes."""
     if address in (None, "auto"):
         return
     host, _, port = str(address).rpartition(":")
@@ -193,7 +194,7 @@ def _check_address(address: str | None) -> None:
 
 
 def _short_folder() -> str | None:
-    """Return where Ray's sockets are to be, where its own choice would make their paths longer than they may be."""
+    """Return the folder of Ray's sockets if its own choice would make their paths too long."""
     return SHORT_FOLDER if len(tempfile.gettempdir()) > len(SHORT_FOLDER) else None
 
 
@@ -204,9 +205,9 @@ def _in_a_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep the handler of SIGTERM that the program has.
+    """Keep the program's handler of SIGTERM.
 
-    Ray sets one that leaves nobody time to clean up, and below Python one that prints where the program is.
+    Ray sets a handler that leaves no time to clean up, and one below Python that prints a stack trace.
     """
     sigaction, kept = ctypes.CDLL(None).sigaction, ctypes.create_string_buffer(_SIGACTION_SIZE)
     is_main = threading.current_thread() is threading.main_thread()
@@ -222,7 +223,7 @@ def _own_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_variables(**variables: str) -> Iterator[None]:
-    """Set variables in the block, where the user has not, and take back those that Ray sets there."""
+    """Set variables in the block unless they are set, and restore those that Ray sets there."""
     before = {name: os.environ.get(name) for name in (*variables, *_SET_BY_RAY)}
     os.environ.update({name: value for name, value in variables.items() if before[name] is None})
     try:
@@ -236,13 +237,16 @@ def _own_variables(**variables: str) -> Iterator[None]:
 
 
 def asks_for_token(address: str) -> bool:
-    """Return whether the cluster at an address wants to see a token.
+    """Return whether the cluster at an address asks for a token.
+
+    A process of its own asks: at a wrong address, Ray's library retries for a minute, prints errors, and may end the
+    process.
 
     Args:
         address: HOST:PORT.
 
     Raises:
-        EnvironmentStartError: What answers there is no head of a Ray cluster.
+        EnvironmentStartError: The address is not that of a cluster's head.
     """
     try:
         done = subprocess.run(
@@ -271,26 +275,26 @@ def _no_head(address: str, why: str) -> EnvironmentStartError:
     )
 
 
-# Ray has no public way to these.
+# Parts of Ray without a public interface.
 
 
 def _be_quiet() -> None:
-    """Keep the terminal to the batch: what goes wrong with an actor is in the result of its task."""
+    """Keep Ray's messages off the terminal: errors of an actor are in the results of its tasks."""
     worker = _module("worker")
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     if hasattr(worker, "_worker_logs_enabled"):
-        worker._worker_logs_enabled = False  # what nodes have to say is printed on stdout otherwise
+        worker._worker_logs_enabled = False  # messages of nodes are printed on stdout otherwise
 
 
 def _found_at(address: str) -> str:
-    """Return the HOST:PORT that an address means.
+    """Return the HOST:PORT of an address.
 
     Args:
         address: HOST:PORT, or `auto` for the cluster that this machine is part of, or that RAY_ADDRESS names.
 
     Raises:
-        ConnectionError: This machine is part of none.
-        ValueError: It is none that can be meant.
+        ConnectionError: This machine is part of no cluster.
+        ValueError: The address is wrong.
     """
     found: str | None = _module("services").canonicalize_bootstrap_address(address)
     if found is None:
@@ -299,13 +303,10 @@ def _found_at(address: str) -> str:
 
 
 def _use_token_if(asked: bool) -> None:
-    """Have this process show the token that the user has, or none.
+    """Send the user's token to the cluster if it is asked for, and no token otherwise.
 
-    Left to itself, Ray shows one to a cluster that it has found as `auto` as soon as any Ray on this machine has made a
-    token, and one to a cluster at an address never. Where the cluster sees it otherwise, no actor ever starts.
-
-    Args:
-        asked: Whether the cluster asks for one.
+    Ray itself sends one to a cluster found as `auto` if any Ray on this machine has made a token, and never to an
+    address. If the cluster expects the other, no actor ever starts.
     """
     if _knows_tokens():
         os.environ[MODE] = "token" if asked else "disabled"
@@ -313,10 +314,9 @@ def _use_token_if(asked: bool) -> None:
 
 
 def _use_own_token() -> None:
-    """Have a Ray that is started now use a token that only its processes know, unless the user has chosen.
+    """Have the next Ray that is started use a token of its own, unless the user has chosen.
 
-    Ray itself would leave one in the user's home, by which each head that is started later asks for it, too, and nodes
-    that are to join it are refused.
+    Ray itself would write one to the user's home. Each head that is started later would ask for it, and refuse nodes.
     """
     if MODE not in os.environ and _knows_tokens():
         os.environ.update({MODE: "token", TOKEN: os.environ.get(TOKEN) or secrets.token_hex(32)})
@@ -324,7 +324,7 @@ def _use_own_token() -> None:
 
 
 def _read_token_anew() -> None:
-    """Have Ray look at these variables anew, which it remembers."""
+    """Have Ray read the variables again, which it caches."""
     if _knows_tokens():
         raylet = import_module("ray._raylet")
         raylet.Config.initialize("")
@@ -332,15 +332,15 @@ def _read_token_anew() -> None:
 
 
 def _knows_tokens() -> bool:
-    """Return whether this Ray is one that has tokens: older ones have none."""
+    """Return whether this version of Ray has tokens."""
     return hasattr(import_module("ray._raylet"), "AuthenticationTokenLoader")
 
 
 @contextlib.contextmanager
 def _listening_locally() -> Iterator[None]:
-    """Have a Ray that is started in the block listen at 127.0.0.1, as it does on systems that do not have clusters.
+    """Have a Ray that is started in the block listen at 127.0.0.1, as it does on systems without clusters.
 
-    Otherwise it listens to all networks, and runs what anybody sends it.
+    Otherwise it listens on all networks, and runs any code that is sent to it.
     """
     constants = _module("ray_constants")
     before = constants.ENABLE_RAY_CLUSTER
@@ -352,7 +352,7 @@ def _listening_locally() -> Iterator[None]:
 
 
 def _session_folder() -> Path:
-    """Return where the Ray that this process has started keeps its logs and sockets."""
+    """Return the folder of logs and sockets of the Ray that this process has started."""
     return Path(_module("worker").global_worker.node.get_session_dir_path())
 
 

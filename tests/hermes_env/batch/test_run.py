@@ -14,8 +14,9 @@ import pytest
 from targets.processes import all_gone, having
 from targets.recorded import Recorded
 
-from environments import BaseEnvironment, CancelScope, EnvironmentStartError
+from environments import BaseEnvironment, CancelScope, EnvironmentStartError, SettingsError
 from environments.conformance.check import wait_until
+from environments.loop import Worker
 from hermes_env.batch import Result, Task, read_results, run_batch
 
 
@@ -65,6 +66,35 @@ def test_each_line_of_a_record_says_which_task_it_is_of(tmp_path: Path) -> None:
     assert found == dict.fromkeys(("t0", 1, "1"), kinds)
     assert all(each.end["batch_task"] == each.begin["batch_task"] for each in worked)
     assert not [each for each in record.kind("start") if each.get("batch_task")]
+
+
+def test_a_record_that_cannot_be_written_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    with pytest.raises(SettingsError, match=r"the record .*link cannot be written: it is a link; give the path of"):
+        run_batch([{"id": 1, "command": "true"}], "local", out=tmp_path / "out", record=str(tmp_path / "link"))
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
+def test_commands_take_no_thread_each(nap: str) -> None:
+    interrupt = threading.Event()
+    tasks = [{"id": number, "command": f"sleep {nap}"} for number in range(12)]
+    before = busy_threads()
+    is_low: list[bool] = []
+
+    def count() -> None:
+        if wait_until(lambda: len(having(nap)) >= 12, 60):  # the loop's, the driver's, the reader's and this one
+            is_low.append(wait_until(lambda: busy_threads() <= before + 4, 10))
+        interrupt.set()
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    assert run_batch(tasks, "local", workers=12, interrupt=interrupt).counts == {"interrupted": 12}
+    thread.join()
+    assert is_low == [True]
+
+
+def busy_threads() -> int:
+    return sum(not (isinstance(thread, Worker) and thread.is_idle) for thread in threading.enumerate())
 
 
 def test_a_task_ends_at_its_own_time_limit_or_at_that_of_the_batch(nap: str) -> None:

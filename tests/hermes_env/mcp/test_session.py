@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from targets.awaiting import until
 from targets.mcp_server import TOKEN, WebServer, run
 from targets.mcp_wire import INITIALIZE, answered, begun, call_of
 from targets.processes import having
@@ -28,6 +29,19 @@ def test_each_session_has_an_environment_of_its_own(web_server: WebServer) -> No
             await _printed(one, "cd /tmp; export MINE=1")
             assert await _printed(one, "echo $PWD $MINE") == "/tmp 1"
             assert await _printed(another, "echo $PWD $MINE") == there
+
+    run(test)
+
+
+def test_a_python_that_stays_ends_with_the_session_of_its_client(web_server: WebServer, nap: str) -> None:
+    code = f"import subprocess; subprocess.Popen(['sleep', '{nap}'])"
+
+    async def test() -> None:
+        async with web_server.client() as client:
+            result = await client.call_tool("execute_code", {"code": code, "session": "kept"})
+            assert result.structured_content["status"] == "success"
+            assert having(nap)
+        await until(lambda: not having(nap))
 
     run(test)
 
