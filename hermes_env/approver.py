@@ -38,7 +38,17 @@ def approver(cancelled: Callable[[], bool]) -> Approver:
 def _consents(request: Request, question: str, cancelled: Callable[[], bool]) -> bool:
     typer.secho(f"\nhermes-env: approval is asked for: {visible(question)}", fg="yellow", err=True)
     typer.echo(visible(asked_about(request)), err=True)
-    typer.echo("Go on? [y/N] ", nl=False, err=True)
+    return consents("Go on? [y/N] ", cancelled)
+
+
+def consents(question: str, cancelled: Callable[[], bool]) -> bool:
+    """Ask the person at the terminal a question, and return whether the answer is yes.
+
+    Args:
+        question: Shown as it is.
+        cancelled: Returns True once the answer is no longer wanted.
+    """
+    typer.echo(question, nl=False, err=True)
     return _line(cancelled).strip().lower() in ("y", "yes")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import anyio
 import docker
 import pytest
-from targets.awaiting import LONG, on_both, until
+from targets.awaiting import LONG, until
 from targets.engines import PYTHON_IMAGE
 from targets.processes import having
 
@@ -39,7 +39,6 @@ async def test_a_command_is_ended_with_its_children(env: AsyncEnvironment, nap: 
     assert (await env.execute("pwd")).output == "/tmp\n"
 
 
-@on_both
 async def test_a_script_is_ended_with_its_tools_and_what_they_run(env: AsyncEnvironment, nap: str) -> None:
     async def sleep() -> None:
         await env.execute(f"sleep {nap}")

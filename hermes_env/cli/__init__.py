@@ -1,7 +1,4 @@
-"""The command `hermes-env`: its subcommands, and how an error ends it.
-
-Backends and code_execution are imported by the subcommands, when they run, so that `--help` is quick.
-"""
+"""The command `hermes-env`: its commands, a module each, of which the one that is called is imported."""
 
 from __future__ import annotations
 
@@ -9,60 +6,79 @@ import errno
 import os
 import runpy
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-# Read by its path, as `environments` may be what is not ours.
+# Read by its path, as `environments` may be another package.
 if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "own_names.py"))["taken_name"]():
     sys.stderr.write(f"hermes-env: {_taken}\n")
     sys.exit(125)
 
 from environments.errors import TerminalError
-from environments.model_view import plain
-from hermes_env.cli.batch import batch_command
-from hermes_env.cli.completion import completion_command, prepare_completion
-from hermes_env.cli.cp import cp_command
-from hermes_env.cli.doctor import doctor_command
-from hermes_env.cli.errors import ERROR_EXIT_CODE, exit_code_of_error, reporting
-from hermes_env.cli.exec import exec_command
-from hermes_env.cli.exec_result import failed_command
-from hermes_env.cli.gc import gc_command
-from hermes_env.cli.ls import ls_command
-from hermes_env.cli.mcp import mcp_command
+from hermes_env.cli.completion import prepare_completion
+from hermes_env.cli.errors import ERROR_EXIT_CODE, USAGE_EXIT_CODE, UsageError, Verb, report_error, unknown_verb
 from hermes_env.cli.options import Verbose
-from hermes_env.cli.report import report_command
-from hermes_env.cli.rm import rm_command
-from hermes_env.cli.run import failed_script, run_command
-from hermes_env.cli.shell import shell_command
 
+VERBS = {
+    "exec": "Run a command and exit with its exit code.",
+    "run": "Run a Python script that may call tools.",
+    "shell": "Open a shell in the target, on this terminal.",
+    "cp": "Copy a file or a directory to the target, or from it.",
+    "ls": "Show what runs and what is kept, on all backends.",
+    "rm": "Remove what `ls` shows.",
+    "gc": "Remove what killed processes have left behind.",
+    "batch": "Run many tasks, each in an environment.",
+    "mcp": "Serve the tools to MCP clients.",
+    "report": "Make an HTML page of a record.",
+    "doctor": "Show which backends are ready, and what the others need.",
+    "completion": "Print a script that has a shell complete all of this.",
+}
+_WORDS_FOLLOW = ("exec", "run", "shell")
+"""Commands of which all words behind the first operand are the target's own, also if they begin with a dash."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What is in the way of what is printed to a file. What else is written says by itself what it was."""
+"""Errors of writing to a file that is standard output. Other writes report their own errors."""
+_HELP = {"help_option_names": ["--help", "-h"]}
+
+
+class _Verbs(TyperGroup):
+    """Imports the module of a command when it is called; help and completion know its name and its summary."""
+
+    # typer's own types of these differ from version to version.
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401
+        if args[0] not in VERBS and not ctx.resilient_parsing and not args[0].startswith("-"):
+            raise unknown_verb(args[0], list(VERBS))
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _verb(args[0]), rest
+
+
+def _verb(name: str) -> Verb:
+    """Return a command, ready to parse its words."""
+    module = import_module(f"hermes_env.cli.{name}")
+    one = typer.Typer(add_completion=False, rich_markup_mode=None)
+    settings: dict[str, Any] = {**_HELP, **({"allow_interspersed_args": False} if name in _WORDS_FOLLOW else {})}
+    one.command(name, cls=Verb, context_settings=settings)(getattr(module, f"{name}_command"))
+    verb = typer.main.get_command(one)
+    assert isinstance(verb, Verb)
+    verb.failed = getattr(module, "failed", None)
+    return verb
+
 
 app = typer.Typer(
     name="hermes-env",
+    cls=_Verbs,
     help="Run a command, or a Python script that calls your tools, on any machine.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["--help", "-h"]},
+    rich_markup_mode=None,
+    context_settings=_HELP,
 )
-# What follows the command or the script is its own, also when it begins with a dash.
-_WORDS_FOLLOW = {"allow_interspersed_args": False}
-app.command("exec", cls=reporting(failed_command), context_settings=_WORDS_FOLLOW)(exec_command)
-app.command("run", cls=reporting(failed_script), context_settings=_WORDS_FOLLOW)(run_command)
-app.command("shell", context_settings=_WORDS_FOLLOW)(shell_command)
-app.command("batch")(batch_command)
-app.command("cp")(cp_command)
-app.command("ls")(ls_command)
-app.command("rm")(rm_command)
-app.command("mcp")(mcp_command)
-app.command("report")(report_command)
-app.command("doctor")(doctor_command)
-app.command("gc")(gc_command)
-app.command("completion")(completion_command)
+for _name, _summary in VERBS.items():
+    app.command(_name, help=_summary)(lambda: None)
 
 
 def _print_version(asked: bool) -> None:
@@ -75,31 +91,28 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     verbose: Verbose = 0,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(USAGE_EXIT_CODE)
 
 
 def main() -> None:
-    """Run the command line, and exit with its exit code, or with that of an error, see `endings`."""
+    """Run the command line, and exit with its exit code, or with that of an error, see `errors`."""
     prepare_completion()
     try:
-        app()
-    except TerminalError as error:
-        from rich.console import Console
-        from rich.text import Text
-
-        from environments.redaction import without_secrets
-
-        shown = without_secrets(plain(str(error)))
-        Console(stderr=True).print(Text(f"hermes-env: {shown}", style="red"), soft_wrap=True)
-        sys.exit(exit_code_of_error(error))
+        code = app(prog_name="hermes-env", standalone_mode=False)
+    except (TerminalError, UsageError) as error:
+        code = report_error(error)
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
         sys.stderr.write(f"hermes-env: cannot write to standard output: {error.strerror}\n")
         sys.stderr.flush()
-        os._exit(ERROR_EXIT_CODE)  # as Python would try again to write what is left, and tell of that at length
+        os._exit(ERROR_EXIT_CODE)  # as Python would try again to write the rest, and report that at length
+    sys.exit(code)

@@ -15,9 +15,18 @@ import typer
 
 from environments.errors import SettingsError
 from environments.model_view import plain
-from environments.plain_number import plain_number
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.cli.options import Backend, Cwd, Record, Settings, Timeout, Verbose, settings_from
+from hermes_env.cli.options import (
+    Backend,
+    Cwd,
+    Record,
+    Settings,
+    Timeout,
+    Verbose,
+    seconds,
+    settings_from,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from hermes_env.batch import Summary
@@ -29,27 +38,24 @@ FAILED_EXIT_CODE, USAGE_EXIT_CODE = 1, 2
 Number = TypeVar("Number", int, float)
 
 
-def _positive(seconds: float | None) -> float | None:
-    if seconds is not None and not seconds > 0:
-        raise SettingsError(f"--budget {plain_number(seconds)}: it should be greater than 0")
-    return seconds
-
-
 def batch_command(
     tasks: Annotated[str, typer.Argument(metavar="TASKS", help="A file of tasks, or - for standard input.")],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="The file to append results to.")],
     workers: Annotated[
-        int, typer.Option("--workers", "-w", metavar="N", min=1, help="The number of tasks at once, at most.")
+        int,
+        typer.Option(
+            "--workers", "-w", metavar="N", parser=whole_number("--workers", 1), help="Tasks at once, at most."
+        ),
     ] = 8,
     engine: Annotated[
-        str, typer.Option(metavar="threads|ray", help="Run the tasks in this process, or on a Ray cluster.")
+        str, typer.Option(metavar="threads|ray", help="In this process, or on a Ray cluster.")
     ] = "threads",
     work: Annotated[
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="Python code, of the current directory or installed, that works on each task as function(env, task).",
+            help="Python that works on each task: function(env, task).",
         ),
     ] = None,
     backend: Backend = None,
@@ -58,43 +64,41 @@ def batch_command(
     budget: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", callback=_positive, help="End the batch so many seconds after its first task began."
+            metavar="SECONDS",
+            parser=seconds("--budget", finite=True),
+            help="End it this long after its first task began.",
         ),
     ] = None,
     retry: Annotated[
-        str, typer.Option(metavar="WHICH", help="Tasks to run again: never, always, or statuses such as error,timeout.")
+        str, typer.Option(metavar="WHICH", help="Run again: never, always, or such as error,timeout.")
     ] = "never",
     uses: Annotated[
-        int, typer.Option(metavar="N", min=1, help="The number of tasks an environment is used for, one after another.")
+        int,
+        typer.Option(
+            metavar="N", parser=whole_number("--uses", 1), help="Tasks of one environment, one after another."
+        ),
     ] = 1,
     limit: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PLACE=N", help="The number of tasks at once on a backend, or on backend:host. May be repeated."
-        ),
+        typer.Option(metavar="PLACE=N", help="Tasks at once on a backend or backend:host; may be repeated."),
     ] = None,
     address: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The address of the Ray cluster.")] = None,
     resource: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=AMOUNT", help="A resource of the cluster that a task takes. May be repeated."),
+        typer.Option(metavar="NAME=AMOUNT", help="What a task takes of the cluster; may be repeated."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on standard output.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     record: Record = None,
     verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
     """Run many tasks, each in an environment, and write a result for each.
 
-    A task is a line such as {"id": 1, "command": "make test"}, or with "script" in place of "command"; it may have
-    "timeout", "files" and "settings". With --work it needs neither, and may have further fields. A result is a line
-    with "id", "status", "output", "exit_code" and "duration_seconds".
+    A task is a line such as {"id": "1", "command": "make test"}, or with "script"; it may have "timeout", "files" and
+    "settings". The same command goes on with a batch that was ended, also by kill -9; a second Ctrl-C leaves at once.
 
-    The same command continues a batch that was ended, also by kill -9: tasks with a result are passed over. A task that
-    may have run is "lost", and does not run again without --retry.
-
-    The exit code is 0 if each task is a success, and 1 if not; 124 if the budget was over before the end, 130 after
-    Ctrl-C, 125 for an error of ours or a wrong setting, and 2 for a wrong task. A second Ctrl-C leaves at once;
-    `hermes-env gc`, or the next run, then removes what is left.
+    Exit codes: 0 each task is a success, 1 not each; 124 the budget was over, 130 Ctrl-C, 125 another error of
+    hermes-env, 2 wrong usage, setting or task.
     """
     from hermes_env.batch import run_batch
     from hermes_env.batch.progress import ShownBatch
@@ -187,11 +191,11 @@ def _numbers(option: str, assignments: list[str] | None, kind: Callable[[str], N
     return found
 
 
-def _end(interrupt: threading.Event) -> None:
-    """End the batch, after a first Ctrl-C."""
+def _end(interrupt: threading.Event, signal: str) -> None:
+    """End the batch, as a first Ctrl-C, or another signal, asks for."""
     if not interrupt.is_set():
         interrupt.set()
-        typer.echo("hermes-env: ending what runs; press Ctrl-C again to leave at once", err=True)
+        typer.echo(f"hermes-env: {signal}: ending what runs; press Ctrl-C again to leave at once", err=True)
 
 
 def _leave() -> None:

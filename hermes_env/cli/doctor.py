@@ -7,18 +7,31 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Literal
 
 import typer
 
+from environments import (
+    EnvironmentStartError,
+    MissingExtraError,
+    SettingsError,
+    TerminalError,
+    backend_names,
+    create_environment,
+    load_settings,
+)
+from environments.extras import DISTRIBUTION, distributions
+from environments.found_target import Use
+from environments.inventory import take_inventory
 from environments.model_view import plain
+from environments.registry import backend_class, backend_settings_class
+from environments.settings import CONFIG_FILE, hermes_home
 from hermes_env.cli.look import reason, shown_look
 from hermes_env.cli.ls import USES
-from hermes_env.cli.options import Backend, Cwd, Settings, Verbose, settings_from
-
-if TYPE_CHECKING:
-    from environments.found_target import Use
+from hermes_env.cli.options import AsJson, Backend, Cwd, Settings, Verbose, settings_from
+from hermes_env.progress import ShownLook, ShownProgress
 
 State = Literal["works", "found, not tried", "missing extra", "not set up", "not found", "failed"]
 COLOURS: Mapping[State, str] = {
@@ -54,19 +67,17 @@ def doctor_command(
     backend: Backend = None,
     cwd: Cwd = None,
     assignments: Settings = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one object with all that was found out.")] = False,
+    as_json: AsJson = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Show which backends are ready, what the others need, and what is left behind.
+    """Show which backends are ready, and what the others need.
 
-    A command is run on this machine and on the configured backend (or on the one given by --backend). Of the
-    others the client library and the engine, host or credentials are looked for, and nothing is started, because
-    that may cost money. Then all that can be looked at is counted, as `ls` shows it. The exit code is 0 when the
-    configured backend works, else 1.
+    A command is run on this machine and on the configured backend, or on that of --backend. For the others it looks for
+    the library and the engine, host or credentials, and starts nothing, as that may cost money. Then it counts what
+    `ls` shows.
+
+    Exit codes: 0 if the configured backend works, else 1; 2 wrong usage or setting.
     """
-    from environments import load_settings
-    from environments.settings import CONFIG_FILE, hermes_home
-
     options = settings_from(assignments, cwd=cwd)
     configured = load_settings(backend, **options).env
     config = hermes_home() / CONFIG_FILE
@@ -98,9 +109,6 @@ def doctor_command(
 
 def _findings(configured: str, backend: str | None, options: dict[str, object], verbose: int) -> Iterator[Finding]:
     """Find out about one backend after the other."""
-    from environments import backend_names
-    from hermes_env.progress import ShownLook
-
     for name in dict.fromkeys([*backend_names(), configured]):
         if name == configured:
             yield try_backend(name, backend, options, verbose)
@@ -117,10 +125,6 @@ def _findings(configured: str, backend: str | None, options: dict[str, object], 
 
 def look_for_backend(name: str) -> Finding:
     """Find out whether a backend has its client library and what else it needs here. Nothing is started."""
-    from environments import EnvironmentStartError, MissingExtraError, SettingsError, TerminalError, load_settings
-    from environments.extras import distributions
-    from environments.registry import backend_class, backend_settings_class
-
     try:
         if all(distributions(name).values()):  # else the missing extra comes first
             backend_settings_class(name).check_credentials()
@@ -151,10 +155,6 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
         options: Settings from the command line.
         verbose: Whether each step of the start is told.
     """
-    from environments import MissingExtraError, TerminalError, create_environment
-    from environments.registry import backend_class
-    from hermes_env.progress import ShownProgress
-
     try:
         with (
             ShownProgress(verbose) as shown,
@@ -178,8 +178,6 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
 
 
 def _failure(name: str, state: State, error: Exception) -> Finding:
-    from environments import TerminalError
-
     said = reason(name, str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}")
     why, *remedy = _REMEDY.split(said, maxsplit=1)
     return Finding(name, state, why, remedy[0] if remedy else None, _versions_of(name))
@@ -187,24 +185,16 @@ def _failure(name: str, state: State, error: Exception) -> Finding:
 
 def _versions() -> dict[str, str]:
     """Return the versions of this package and of the Python that runs it."""
-    from importlib.metadata import version
-
-    from environments.extras import DISTRIBUTION
-
     return {DISTRIBUTION: version(DISTRIBUTION), "python": ".".join(map(str, sys.version_info[:3]))}
 
 
 def _versions_of(backend: str) -> dict[str, str]:
     """Return the versions of a backend's client libraries, as far as they are installed."""
-    from environments.extras import distributions
-
     return {name: version for name, version in distributions(backend).items() if version}
 
 
 def _count(backends: list[str], verbose: int) -> tuple[dict[str, dict[Use, int]], dict[str, str]]:
     """Return how many targets there are on each backend, by their use, and why one could not be looked at."""
-    from environments.inventory import take_inventory
-
     inventory = shown_look(lambda on_look: take_inventory(backends, on_look=on_look), verbose)
     counts: dict[str, dict[Use, int]] = {name: dict.fromkeys(USES, 0) for name in backends}
     for name, target in inventory.found:

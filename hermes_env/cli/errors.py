@@ -1,70 +1,163 @@
-"""How an error ends the command line: with which exit code, and as JSON where that was asked for."""
+"""Errors of the command line: their words, their exit codes, and their JSON where that was asked for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
-from environments.errors import DeniedError, StartStoppedError, TerminalError
+from environments.errors import DeniedError, SettingsError, StartStoppedError, TerminalError
+from environments.model_view import plain
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from hermes_env.cli.streams import has_room
 
+USAGE_EXIT_CODE = 2
+"""The command line, a setting or a task is wrong, and so nothing was begun."""
 ERROR_EXIT_CODE = 125
-"""What `docker run` and `timeout(1)` return for an error that is theirs, and not that of what they were to run."""
+"""Any other error of hermes-env, as of `docker run` and `timeout(1)`: it is not one of the command's own."""
 
 JsonObject = dict[str, object]
+UsageError: type[Any] = typer.BadParameter.__bases__[0]
+"""The parser's class of errors, which typer has no public name for."""
+_OPTIONS_OF_SETTINGS = {"backend": "--backend", "cwd": "--cwd", "record": "--record"}
 
 
-def exit_code_of_error(error: TerminalError) -> int:
-    """Return the exit code that tells a shell of an error."""
+class EndedBySignalError(TerminalError):
+    """Ctrl-C, SIGTERM or SIGHUP has ended the work. The message names it."""
+
+
+class WrongUsageError(SettingsError):
+    """The words of the command line do not go together."""
+
+
+def exit_code_of_error(error: Exception) -> int:
+    """Return the exit code for an error."""
     if isinstance(error, DeniedError):
         return DENIED_EXIT_CODE
     if isinstance(error, StartStoppedError):
         return TIMEOUT_EXIT_CODE if error.timed_out else INTERRUPT_EXIT_CODE
-    return ERROR_EXIT_CODE
+    if isinstance(error, EndedBySignalError):
+        return INTERRUPT_EXIT_CODE
+    return USAGE_EXIT_CODE if isinstance(error, (SettingsError, UsageError)) else ERROR_EXIT_CODE
 
 
 def status_of_error(error: Exception) -> str:
-    """Return the status that a result has which is an error."""
-    if isinstance(error, StartStoppedError):
-        return "timeout" if error.timed_out else "interrupted"
-    return "error"
+    """Return the status of a result that an error stands for."""
+    if exit_code_of_error(error) == INTERRUPT_EXIT_CODE:
+        return "interrupted"
+    return "timeout" if isinstance(error, StartStoppedError) else "error"
 
 
-def reporting(failed: Callable[[Exception], JsonObject]) -> type[TyperCommand]:
-    """Return a kind of command that prints an object on standard output for each error, if `--json` is given.
+def words_of(error: Exception) -> str:
+    """Return an error as one line, without secrets and without controls of a terminal."""
+    from environments.redaction import without_secrets  # with the first error
 
-    Args:
-        failed: Makes that object of an error.
+    text = _words_of_usage(error) if isinstance(error, UsageError) else str(error)
+    return without_secrets(plain(re.sub(r"^argument (\w+):", _as_option, text)))
+
+
+def _as_option(found: re.Match[str]) -> str:
+    """Return the option that gives a setting, for the name of that setting in an error."""
+    return f"{_OPTIONS_OF_SETTINGS.get(found[1], f'--set {found[1]}')}:"
+
+
+def _words_of_usage(error: Any) -> str:  # noqa: ANN401  # see `UsageError`
+    message = str(error.message).removeprefix("Value error, ").rstrip(".")
+    message = message[:1].lower() + message[1:]
+    parameter, command = getattr(error, "param", None), error.ctx.command if error.ctx else None
+    match type(error).__name__:
+        case "NoSuchOption":
+            known = [word for each in command.get_params(error.ctx) for word in each.opts] if command else []
+            message = f"there is no option {error.option_name}{_did_you_mean(error.option_name, known)}"
+        case "MissingParameter" if parameter is not None:
+            is_option = parameter.param_type_name == "option"
+            name = max(parameter.opts, key=len) if is_option else parameter.metavar or parameter.name.upper()
+            message = f"{name} is missing"
+        case "BadOptionUsage":
+            needs = "takes no value" if "not take" in message else "needs a value"
+            message = f"{error.option_name} {needs}"
+        case "BadParameter" if parameter is not None:
+            message = f"{max(parameter.opts, key=len)}: {message}"
+        case _ if extra := re.search(r"extra argument.*\((.*)\)$", message):
+            message = f"unexpected argument {extra[1]}"
+    return f"{message}; see `{error.ctx.command_path} --help`" if error.ctx else message
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def unknown_verb(name: str, known: list[str]) -> WrongUsageError:
+    """Return the error for a command that there is not."""
+    return WrongUsageError(f"there is no command {name!r}{_did_you_mean(name, known)}; see `hermes-env --help`")
+
+
+def tell(text: str, colour: str = "red") -> None:
+    """Write a line to standard error, on a terminal in a colour unless NO_COLOR is set.
+
+    A terminal that takes nothing, as it is stopped, gets none: the end of the program does not wait for it.
     """
+    if sys.stderr is None or (sys.stderr.isatty() and not has_room(sys.stderr.fileno())):
+        return
+    typer.secho(f"hermes-env: {text}", fg=None if os.environ.get("NO_COLOR") else colour, err=True)
 
-    class Reporting(TyperCommand):
-        # typer's own types of these differ from version to version.
-        def make_context(self, info_name: Any, args: list[str], *rest: Any, **extra: Any) -> Any:  # noqa: ANN401
-            words = list(args)
-            try:
-                return super().make_context(info_name, args, *rest, **extra)
-            except typer.Exit:
-                raise
-            except Exception as error:  # words that cannot be understood, and which of them are the script's neither
-                if "--json" in words:
-                    _print(failed(error))
-                raise
 
-        def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
+def report_error(error: Exception) -> int:
+    """Write an error to standard error, and return its exit code."""
+    code = exit_code_of_error(error)
+    tell(words_of(error), "yellow" if code == INTERRUPT_EXIT_CODE else "red")
+    return code
+
+
+def _without_type(name: str, text: str) -> tuple[str, str]:
+    """Return a row of help without what typer writes of types, as a metavar has it in a word."""
+    return re.sub(r" <[^>]*>(\.\.\.)?$", "", name), text.removesuffix("[required]").rstrip()
+
+
+class Verb(TyperCommand):
+    """A command whose errors are reported in one way, as JSON where `--json` is given and the command has a result."""
+
+    failed: Callable[[Exception], JsonObject] | None = None
+    """Makes the object of an error, for a command that prints a result."""
+
+    # typer's own types of these differ from version to version.
+    def make_context(self, info_name: Any, args: list[str], *rest: Any, **extra: Any) -> Any:  # noqa: ANN401, D102
+        words = list(args)  # of which it cannot be known yet which are the command's own
+        with self._reporting(lambda: "--json" in words):
+            return super().make_context(info_name, args, *rest, **extra)
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
+        with self._reporting(lambda: bool(ctx.params.get("as_json"))):
+            return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401, D102
+        return [piece.strip("{}").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, D102
+        for kind in ("argument", "option"):
+            records = [each.get_help_record(ctx) for each in self.get_params(ctx) if each.param_type_name == kind]
+            if rows := [_without_type(*record) for record in records if record]:
+                with formatter.section(f"{kind.title()}s"):
+                    formatter.write_dl(rows)
+
+    @contextmanager
+    def _reporting(self, as_json: Callable[[], bool]) -> Iterator[None]:
+        try:
             try:
-                return super().invoke(ctx)
-            except TerminalError as error:
-                if not ctx.params.get("as_json"):
-                    raise
-                _print(failed(error))
+                yield
+            except KeyboardInterrupt:
+                raise EndedBySignalError("ended by Ctrl-C") from None
+        except (TerminalError, UsageError) as error:
+            if (failed := self.failed) and as_json():
+                typer.echo(json.dumps(failed(error)))
                 raise typer.Exit(exit_code_of_error(error)) from error
-
-    return Reporting
-
-
-def _print(result: JsonObject) -> None:
-    typer.echo(json.dumps(result))
+            raise typer.Exit(report_error(error)) from error

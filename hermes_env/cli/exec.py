@@ -1,32 +1,49 @@
-"""`hermes-env exec`: one command in an environment."""
+"""`hermes-env exec`: one command, with its input and its output passed through byte for byte."""
 
 from __future__ import annotations
 
 import json
+import math
 import shlex
+import threading
 import time
-from typing import TYPE_CHECKING, Annotated
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import typer
 
-from hermes_env.cli.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
-
-if TYPE_CHECKING:
-    from environments import BaseEnvironment
+from environments.base import BaseEnvironment
+from environments.cancellation import CancelScope, start_limit
+from environments.errors import CallCancelledError
+from environments.loop import run
+from environments.observation.events import Operation, Status
+from environments.options import Command, checked
+from environments.output import BoundedCapture, Channel
+from environments.plain_number import plain_number
+from environments.process import Background, Process
+from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
+from hermes_env.cli.errors import JsonObject, status_of_error, tell, words_of
+from hermes_env.cli.foreground import Foreground
+from hermes_env.cli.options import AsJson, Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
+from hermes_env.cli.streams import (
+    BROKEN_PIPE_EXIT_CODE,
+    InputPump,
+    LiveOutput,
+    goes_to_one_place,
+    standard_input,
+)
 
 
 def exec_command(
-    words: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command and its arguments.")],
+    words: Annotated[list[str], typer.Argument(metavar="CMD", help="The command and its arguments.")],
     *,
     backend: Backend = None,
     timeout: Timeout = None,
     cwd: Cwd = None,
-    no_input: Annotated[
-        bool, typer.Option("--no-stdin", "-n", help="Read no standard input; the command sees its end at once.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only the result, as JSON, when the command has ended.")
-    ] = False,
+    no_input: Annotated[bool, typer.Option("--no-stdin", "-n", help="Give the command no input.")] = False,
+    merge: Annotated[bool, typer.Option("--merge", help="Write standard error into standard output.")] = False,
+    as_json: AsJson = False,
     raw: Raw = False,
     record: Record = None,
     verbose: Verbose = 0,
@@ -34,41 +51,196 @@ def exec_command(
 ) -> None:
     """Run a command and exit with its exit code.
 
-    A single word is shell text as it stands: `exec -- 'ls | wc -l'`. Several words are a command and its
-    arguments, quoted so that each arrives as it is: `exec -- ls -l 'a file'`.
+    One word is shell text: `exec -- 'ls | wc -l'`. Several words are a command and its arguments, each of which arrives
+    as it is: `exec -- ls 'a file'`. Options stand before the command.
 
-    Standard input is passed on as it comes, unless it is a terminal, and output shows as it comes, both byte for byte.
-    Standard error shows in with the output, in the order written. In a loop such as `while read` give -n, or the
-    command gets the loop's input.
+    Input and output pass through as they come. In a loop such as `while read` give -n, or the command gets the loop's
+    input.
 
-    The exit code is the command's own; 124 after a time-out, 130 after Ctrl-C, 126 for what a rule or a person did not
-    allow, and 125 for an error of ours: a wrong setting, or a target that cannot be reached. Options stand before the
-    command; 2 says that they cannot be understood.
-
-    On a terminal the output may have colours; other terminal controls are taken out, unless --raw is given. A pipe
-    or a file gets everything as it is.
+    Exit codes: the command's own; 124 time-out, 130 Ctrl-C, 126 not allowed, 125 another error of hermes-env, 2 wrong
+    usage or setting.
     """
-    from hermes_env.cli.exec_result import CapturedOutput
-    from hermes_env.cli.foreground import run_in_environment
-    from hermes_env.cli.standard_input import standard_input
-    from hermes_env.cli.streamed_command import Ending, StreamedCommand
-    from hermes_env.cli.streams import BROKEN_PIPE_EXIT_CODE, LiveOutput
-
     began = time.monotonic()
     text = words[0] if len(words) == 1 else shlex.join(words)
     settings = settings_from(assignments, timeout=timeout, cwd=cwd, record=record)
-    command = StreamedCommand(text, timeout, None if no_input else standard_input())
-    live = LiveOutput(command.interrupt, raw)
+    source = None if no_input else standard_input()
+    foreground = Foreground()
+    live = LiveOutput(foreground.scope.cancel, raw, separate=not (merge or goes_to_one_place()))
 
     def work(environment: BaseEnvironment) -> tuple[Ending, CapturedOutput]:
-        captured = CapturedOutput(environment.settings.max_output_bytes)
-        return command.run(environment, captured if as_json else live), captured
+        captured = CapturedOutput(environment.settings.max_output_bytes, separate=not merge)
+        sink = captured if as_json else live
+        return run_streamed(environment, text, sink, foreground.scope, timeout=timeout, source=source), captured
 
-    ending, captured = run_in_environment(
-        work, command.interrupt, lambda: command.interrupted, live, backend=backend, settings=settings, verbose=verbose
-    )
+    ending, captured = foreground.run_in_environment(work, live, backend=backend, settings=settings, verbose=verbose)
+    if ending.interrupted and foreground.ended_by:
+        ending = replace(ending, note=f"ended by {foreground.ended_by}")
     if as_json:
         live.write(json.dumps(captured.result(ending, time.monotonic() - began)) + "\n")
     elif ending.note:
-        typer.secho(f"hermes-env: {ending.note}", fg="red", err=True)
+        tell(ending.note, "yellow" if ending.interrupted else "red")
     raise typer.Exit(BROKEN_PIPE_EXIT_CODE if live.reader_left else ending.exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended."""
+
+    exit_code: int
+    timed_out: bool = False
+    interrupted: bool = False
+    note: str | None = None
+    """The reason, where hermes-env or the target has ended it."""
+
+    @property
+    def status(self) -> Status:
+        """The same in a word."""
+        if self.timed_out or self.interrupted:
+            return "timeout" if self.timed_out else "interrupted"
+        return "success" if self.exit_code == 0 else "error"
+
+
+_INTERRUPTED = Ending(INTERRUPT_EXIT_CODE, interrupted=True)
+
+
+class CapturedOutput:
+    """Keeps the output of a command: all of it, or its head and its tail. An `OutputSink`.
+
+    Args:
+        limit: Bytes of each stream to keep.
+        separate: Whether standard error is kept apart.
+    """
+
+    def __init__(self, limit: int, *, separate: bool) -> None:
+        self.separate = separate
+        channels = (Channel.STDOUT, Channel.STDERR) if separate else (Channel.STDOUT,)
+        self._captures = {channel: BoundedCapture(limit) for channel in channels}
+        self._frozen = False
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes."""
+        if not self._frozen:
+            self._captures[channel].add(data)
+
+    def freeze(self) -> None:
+        """Ignore the rest."""
+        self._frozen = True
+
+    def result(self, ending: Ending, seconds: float) -> JsonObject:
+        """Return the result of the command, ready for JSON, and give up what was kept.
+
+        Args:
+            ending: How it ended.
+            seconds: How long all of it took.
+        """
+        kept = {channel: capture.text() for channel, capture in self._captures.items()}
+        texts = {
+            channel: text.with_notice(f"[{text.omitted_bytes} bytes are left out]") for channel, text in kept.items()
+        }
+        return {
+            "status": ending.status,
+            "output": texts[Channel.STDOUT],
+            "stderr": texts.get(Channel.STDERR),
+            "exit_code": ending.exit_code,
+            "timed_out": ending.timed_out,
+            "interrupted": ending.interrupted,
+            "duration_seconds": seconds,
+            "omitted_bytes": sum(text.omitted_bytes for text in kept.values()),
+            "error": ending.note,
+        }
+
+
+def failed(error: Exception) -> JsonObject:
+    """Return the same for a command that did not run to its end because of an error of hermes-env."""
+    status = status_of_error(error)
+    return {
+        "status": status,
+        "output": getattr(error, "output", ""),
+        "stderr": None,
+        "exit_code": None,
+        "timed_out": status == "timeout",
+        "interrupted": status == "interrupted",
+        "duration_seconds": 0.0,
+        "omitted_bytes": 0,
+        "error": words_of(error),
+    }
+
+
+def run_streamed(
+    environment: BaseEnvironment,
+    command: str,
+    output: LiveOutput | CapturedOutput,
+    scope: CancelScope,
+    *,
+    timeout: float | None = None,
+    source: int | None = None,
+) -> Ending:
+    """Run a command to its end, or until it is ended.
+
+    Args:
+        environment: Where it runs.
+        command: Shell text.
+        output: Takes what it prints, as it comes.
+        scope: Ends the command, or the start of its target, when it is cancelled.
+        timeout: Seconds for the start of the target and the command together; None has no limit for the start, and the
+            one of the settings for the command.
+        source: The descriptor of what the command reads, which is passed on as fast as it does; None is no input.
+
+    Raises:
+        StartStoppedError: The start of the target was stopped, or took longer than the limit.
+        TerminalError: As `BaseEnvironment.start` does, or the input or the output fails.
+    """
+    call = checked(command, timeout or environment.settings.timeout)
+    with environment.observation.command(call, "session") as operation, scope.active():
+        background = Background("none" if source is None else "open", sink=output).copied(operation)
+        ended = _run(environment, call, background, output, operation, scope, timeout, source)
+        if copy := background.output_copy:
+            operation.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **copy.facts())
+    return ended
+
+
+def _run(
+    environment: BaseEnvironment,
+    call: Command,
+    background: Background,
+    output: LiveOutput | CapturedOutput,
+    operation: Operation,
+    scope: CancelScope,
+    timeout: float | None,
+    source: int | None,
+) -> Ending:
+    limit = environment.settings.timeout
+    with start_limit(timeout or math.inf) as clock:
+        if not environment.gate.permits(call, lambda: environment.settings.cwd, "session"):
+            return _INTERRUPTED
+        endless = call._replace(timeout=math.inf)
+        try:
+            process = run(lambda waiting: environment.internal.run_in_background(waiting, endless, background))
+        except CallCancelledError:
+            return _INTERRUPTED
+        operation.target_told()
+        code = _attended(process, output, scope, limit if timeout is None else clock.left, source)
+    if code is None:
+        if scope.cancelled:
+            return _INTERRUPTED
+        note = f"the command was ended after {plain_number(timeout or limit)} s (--timeout)"
+        return Ending(TIMEOUT_EXIT_CODE, timed_out=True, note=note)
+    return Ending(code, note=environment.internal.why_killed() if code == KILLED_EXIT_CODE else None)
+
+
+def _attended(
+    process: Process, output: LiveOutput | CapturedOutput, scope: CancelScope, limit: float, source: int | None
+) -> int | None:
+    """Return the exit code of a process; None if it was ended, by the limit or with the scope."""
+    over = threading.Event()
+    process.add_done_callback(lambda _: over.set())
+    with ExitStack() as stack:
+        if source is not None:
+            stack.callback(InputPump(source, process).stop)
+        with scope.calling(over.set):
+            over.wait(min(limit, threading.TIMEOUT_MAX))
+        if (code := process.poll()) is not None and not scope.cancelled:
+            return code
+        output.freeze()
+        process.kill()
+    return None

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from environments.inventory import collect_garbage, collected
 from environments.model_view import plain
 from hermes_env.cli.look import looked_for, shown_look, tell_failures
 from hermes_env.cli.options import Verbose
@@ -18,13 +19,11 @@ def gc_command(
     ] = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Remove the containers and files that processes which were killed have left behind.
+    """Remove what killed processes have left behind.
 
-    What belongs to a process that still runs, or to another machine, is left alone. Containers that are to be
-    kept are stopped, and not removed.
+    Targets of a process that still runs, or of another machine, are left alone. Containers that are to be kept are
+    stopped, and not removed.
     """
-    from environments.inventory import collect_garbage, collected
-
     if dry_run:
         inventory = looked_for(None, verbose)
         tell_failures(inventory)

@@ -1,24 +1,24 @@
-"""A look at the targets of all backends, as `ls`, `gc`, `rm` and `doctor` have it: its wait and its failures."""
+"""A look at the targets of all backends, as `ls`, `gc`, `rm` and `doctor` take it: its wait and its failures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-import typer
-
+from environments.errors import TerminalError
+from environments.inventory import Inventory, take_inventory
 from environments.model_view import plain
-from environments.result import INTERRUPT_EXIT_CODE
-
-if TYPE_CHECKING:
-    from environments.inventory import Inventory
+from environments.redaction import without_secrets
+from hermes_env.cli.errors import tell
+from hermes_env.cli.foreground import Foreground
+from hermes_env.progress import ShownLook
 
 Result = TypeVar("Result")
 
 
 def looked_for(backend: str | None, verbose: int = 0) -> Inventory:
-    """Look for what there is.
+    """Take the inventory.
 
     Args:
         backend: The backend to look at; None is all of them.
@@ -26,11 +26,8 @@ def looked_for(backend: str | None, verbose: int = 0) -> Inventory:
 
     Raises:
         TerminalError: The backend that is named cannot be looked at.
-        typer.Exit: Ctrl-C ended the wait.
+        EndedBySignalError: Ctrl-C ended the wait.
     """
-    from environments import TerminalError
-    from environments.inventory import take_inventory
-
     inventory = shown_look(partial(take_inventory, [backend] if backend else None), verbose)
     if backend and (why := inventory.failed.get(backend)):
         raise TerminalError(why)
@@ -38,40 +35,25 @@ def looked_for(backend: str | None, verbose: int = 0) -> Inventory:
 
 
 def shown_look(look: Callable[..., Result], verbose: int) -> Result:
-    """Return what a function of `environments.inventory` returns. The backends that it looks at are told.
+    """Return the result of a function of `environments.inventory`, and report the backends that it looks at.
 
     Args:
         look: Is given `on_look`.
         verbose: See `ShownLook`.
 
     Raises:
-        typer.Exit: Ctrl-C ended the wait.
+        EndedBySignalError: Ctrl-C ended the wait.
     """
-    from environments import CallCancelledError, CancelScope
-    from hermes_env.cli.foreground import run_interruptibly
-    from hermes_env.progress import ShownLook
-
-    scope = CancelScope()
-
-    def work() -> Result:
-        with scope.active():
-            return look(on_look=shown.tell)
-
-    try:
-        with ShownLook(verbose) as shown:
-            return run_interruptibly(work, scope.cancel)
-    except CallCancelledError:
-        raise typer.Exit(INTERRUPT_EXIT_CODE) from None
+    with ShownLook(verbose) as shown:
+        return Foreground().run(lambda: look(on_look=shown.tell))
 
 
 def tell_failures(inventory: Inventory) -> None:
-    """Say which backends could not be looked at."""
+    """Report the backends that could not be looked at."""
     for name, why in inventory.failed.items():
-        typer.echo(f"hermes-env: {name} cannot be looked at: {reason(name, why)}", err=True)
+        tell(f"{name} cannot be looked at: {reason(name, why)}", "yellow")
 
 
 def reason(backend: str, error: str) -> str:
-    """Return an error of a backend on one line and without secrets, for where its name stands before."""
-    from environments.redaction import without_secrets  # with the first error
-
+    """Return an error of a backend on one line and without secrets, to stand behind its name."""
     return " ".join(without_secrets(plain(error)).split()).removeprefix(f"backend {backend!r}").lstrip(": ")

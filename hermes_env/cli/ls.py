@@ -6,18 +6,16 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from environments.found_target import FoundTarget, Use
 from environments.model_view import plain
 from hermes_env.cli.look import looked_for, tell_failures
-from hermes_env.cli.options import BackendAlone, Task, Verbose
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from environments.found_target import FoundTarget, Use
+from hermes_env.cli.options import AsJson, BackendAlone, Task, Verbose
 
 USES: Mapping[Use, str] = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}
 COLOURS: Mapping[Use, str] = {"live": "green", "orphan": "red", "free": "", "elsewhere": "yellow"}
@@ -33,17 +31,13 @@ def ls_command(
     *,
     backend: BackendAlone = None,
     task: Task = None,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print a list of objects, with whole ids, times in seconds and sizes in bytes."),
-    ] = False,
+    as_json: AsJson = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Show what runs for environments, and what is kept, on all backends.
+    """Show what runs and what is kept, on all backends.
 
-    USE says whether a process has it: "in use" by the process of that number; "orphan" if its process has ended, so
-    that `gc` collects it; "free" if it is kept for the next environment of its task; "elsewhere" if that is another
-    machine's, and cannot be seen from here. SIZE is what it takes on disk beside its image, where the backend tells.
+    USE is the process that has it; "orphan" if that has ended, so that `gc` collects it; "free" if it is kept for the
+    next environment of its task; "elsewhere" if another machine has it. SIZE is on disk, beside its image.
 
     A backend that cannot be looked at is a line on standard error; with --backend it is an error.
     """
@@ -82,16 +76,11 @@ def described(backend: str, target: FoundTarget) -> str:
 
 
 def _print_table(found: list[tuple[str, FoundTarget]]) -> None:
-    from rich.console import Console
-
     console = Console() if sys.stdout.isatty() else Console(width=_LONG_LINE)
     console.print(_table(found, is_wide=console.width >= _WIDE))
 
 
 def _table(found: list[tuple[str, FoundTarget]], *, is_wide: bool) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
     has_places = any(target.place for _, target in found)
     has_names = any(target.snapshot_name for _, target in found)
     table = Table(box=None, pad_edge=False, padding=(0, 2 if is_wide else 1, 0, 0), header_style="bold")

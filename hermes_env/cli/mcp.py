@@ -11,9 +11,8 @@ import typer
 
 from environments.errors import SettingsError
 from environments.extras import missing_library
-from environments.plain_number import plain_number
 from environments.secrets import keep_secret
-from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, settings_from
+from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, seconds, settings_from
 
 if TYPE_CHECKING:
     from hermes_env.mcp.http import Listener
@@ -24,19 +23,13 @@ SHORTEST_TOKEN = 16
 _MAKING_ONE = "export HERMES_MCP_TOKEN=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')"
 
 
-def _positive(seconds: float) -> float:
-    if not 0 < seconds < float("inf"):
-        raise SettingsError(f"--idle-timeout {plain_number(seconds)}: it should be a number greater than 0")
-    return seconds
-
-
 def mcp_command(
     *,
     backend: Backend = None,
     cwd: Cwd = None,
     tools: Annotated[
         list[str] | None,
-        typer.Option("--tool", metavar="NAME", help="Offer this tool; all by default. May be repeated."),
+        typer.Option("--tool", metavar="NAME", help="Offer this tool; all by default; may be repeated."),
     ] = None,
     http: Annotated[
         str | None,
@@ -47,13 +40,15 @@ def mcp_command(
         typer.Option(
             "--allow-host",
             metavar="NAME",
-            help="A further name by which this machine is called in HTTP. May be repeated.",
+            help="A further name of this machine in HTTP; may be repeated.",
         ),
     ] = None,
     idle_timeout: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", callback=_positive, help="End a session over HTTP after so long without any request."
+            metavar="SECONDS",
+            parser=seconds("--idle-timeout", finite=True),
+            help="End a session over HTTP after this time without a request.",
         ),
     ] = 1800.0,
     record: Record = None,
@@ -62,15 +57,10 @@ def mcp_command(
 ) -> None:
     """Serve the tools to MCP clients: desktop applications, editors and agents.
 
-    A client that starts servers itself is given this command; its page in the documentation has the entry for the
-    configuration of the well-known ones. With --http, clients connect to a port, and bring the token that is in
-    the variable HERMES_MCP_TOKEN.
+    A client starts this command itself. With --http, clients connect to a port, and bring the token of the variable
+    HERMES_MCP_TOKEN. Each client has an environment of its own.
 
-    Each client has an environment of its own, which starts with its first call and goes with its session. A call that
-    a client cancels is ended in the target.
-
-    The server ends with its standard input, or over HTTP with Ctrl-C or SIGTERM. The exit code is then 0; 125 says
-    that it could not begin, and 2 that the options cannot be understood.
+    Exit codes: 0 the client has gone, or a signal ended the server; 125 it could not begin; 2 wrong usage or setting.
     """
     token = _taken_token()
     keep_secret(TOKEN, token)

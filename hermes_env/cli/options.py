@@ -1,14 +1,15 @@
-"""The options that several subcommands have, and the settings they stand for."""
+"""The options that several commands have, and the settings that they stand for."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from environments.errors import SettingsError
-from environments.plain_number import plain_number
 
 
 def _backends(incomplete: str) -> list[str]:
@@ -16,6 +17,47 @@ def _backends(incomplete: str) -> list[str]:
     from environments import backend_names
 
     return [name for name in backend_names() if name.startswith(incomplete)]
+
+
+def seconds(option: str, *, finite: bool = False) -> Callable[[str], float]:
+    """Return a parser of a time in seconds, which is above 0.
+
+    Args:
+        option: The option's name, for errors.
+        finite: Whether `inf`, which sets no limit, is refused.
+    """
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not value > 0 or (finite and value == math.inf):
+            hint = "" if finite else "; inf sets no limit"
+            raise SettingsError(f"{option} {text}: it should be a number of seconds above 0{hint}")
+        return value
+
+    return parse
+
+
+def whole_number(option: str, least: int) -> Callable[[str], int]:
+    """Return a parser of a whole number.
+
+    Args:
+        option: The option's name, for errors.
+        least: The smallest that is allowed.
+    """
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if value < least:
+            raise SettingsError(f"{option} {text}: it should be a whole number, {least} or more")
+        return value
+
+    return parse
 
 
 Backend = Annotated[
@@ -32,49 +74,27 @@ BackendAlone = Annotated[
     str | None,
     typer.Option("--backend", "-b", metavar="NAME", autocompletion=_backends, help="Look at this backend alone."),
 ]
-Task = Annotated[
-    str | None,
-    typer.Option("--task", metavar="TASK", help="Only what belongs to this task, by its name as `ls` shows it."),
-]
-
-
-def _positive(seconds: float | None) -> float | None:
-    if seconds is not None and not seconds > 0:
-        raise SettingsError(f"--timeout {plain_number(seconds)}: it should be greater than 0; inf sets no limit")
-    return seconds
-
-
+Task = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only what belongs to this task.")]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", callback=_positive, help="End it after so long; inf sets no limit."),
-]
-Cwd = Annotated[
-    str | None,
-    typer.Option("--cwd", metavar="DIRECTORY", help="Directory in the target where the session starts."),
-]
-Settings = Annotated[
-    list[str] | None,
     typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any setting, by its name in config.yaml; lists and mappings as JSON. May be repeated.",
+        "--timeout", metavar="SECONDS", parser=seconds("--timeout"), help="End it after this time; inf sets no limit."
     ),
 ]
-Raw = Annotated[
-    bool,
-    typer.Option("--raw", help="Let terminal controls of the output reach a terminal as they are, not only colours."),
+Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIRECTORY", help="Where in the target the session starts.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting of config.yaml; may be repeated."),
 ]
-
-Record = Annotated[
-    str | None,
-    typer.Option("--record", metavar="FILE", help="Add a record of all that is done to a file here, as JSON Lines."),
-]
+Raw = Annotated[bool, typer.Option("--raw", help="Let all terminal controls through, not only colours.")]
+Record = Annotated[str | None, typer.Option("--record", metavar="FILE", help="Add a record of what is done to FILE.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result alone, as JSON.")]
 
 _VERBOSITY = f"{__name__}.verbosity"
 
 
 def _in_all(context: typer.Context, count: int) -> int:
-    """Return how often `-v` was given, before the subcommand and behind it, and begin the log that two ask for."""
+    """Return how often `-v` was given, before the command and behind it, and begin the log that two ask for."""
     if context.resilient_parsing:  # a shell asks what could stand here
         return count
     total: int = context.meta.get(_VERBOSITY, 0) + count
@@ -95,10 +115,10 @@ Verbose = Annotated[
         callback=_in_all,
         show_default=False,
         metavar="",
-        help="Tell on standard error what a start is doing, step by step; -vv shows our log as well.",
+        help="Report each step of a start; -vv adds the log.",
     ),
 ]
-"""How often it was given, also before the subcommand."""
+"""How often it was given, also before the command."""
 
 
 def settings_from(assignments: list[str] | None, **options: object) -> dict[str, object]:

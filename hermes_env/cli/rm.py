@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from environments.errors import TerminalError
+from environments.found_target import FoundTarget
 from environments.model_view import plain
 from environments.result import DENIED_EXIT_CODE
-from hermes_env.cli.errors import ERROR_EXIT_CODE
+from hermes_env.approver import consents
+from hermes_env.cli.errors import ERROR_EXIT_CODE, WrongUsageError, tell
 from hermes_env.cli.look import looked_for, tell_failures
 from hermes_env.cli.ls import described
 from hermes_env.cli.options import BackendAlone, Task, Verbose
 
-if TYPE_CHECKING:
-    from environments.found_target import FoundTarget
-
-    Found = tuple[str, FoundTarget]
+Found = tuple[str, FoundTarget]
 
 _USERS = {"live": "a process uses it", "elsewhere": "it belongs to another machine, where it may be in use"}
 _FEWEST = 4
@@ -28,7 +27,7 @@ _FEWEST = 4
 def rm_command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME...", help="Ids or names, as `ls` shows them, or how an id begins."),
+        typer.Argument(metavar="NAME", help="An id or a name of `ls`, or how an id begins."),
     ] = None,
     *,
     backend: BackendAlone = None,
@@ -36,18 +35,18 @@ def rm_command(
     everything: Annotated[bool, typer.Option("--all", help="Remove all that no process uses.")] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", "-f", help="Do not ask, and remove also what a process uses, which then loses it."),
+        typer.Option("--force", "-f", help="Do not ask, and remove also what is in use."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     verbose: Verbose = 0,
 ) -> None:
     """Remove what `ls` shows: by its name, by its task, or all of it.
 
-    On a terminal it asks first. What a process uses, or belongs to another machine, stays there unless --force is
-    given: where it was named that is an error, and nothing is removed.
+    On a terminal it asks first. What a process uses, or another machine has, stays unless --force is given; if it was
+    named, that is an error, and nothing is removed.
     """
     if sum((bool(names), task is not None, everything)) != 1:
-        raise typer.BadParameter("give either names, or --task, or --all")
+        raise WrongUsageError("rm: give either names, or --task, or --all; see `hermes-env rm --help`")
     inventory = looked_for(backend, verbose)
     if names:
         chosen = named(inventory.found, names, list(inventory.failed))
@@ -57,7 +56,7 @@ def rm_command(
         wanted = [(name, target) for name, target in inventory.found if task in (None, target.task)]
         chosen = [(name, target) for name, target in wanted if force or not target.is_in_use]
         if left := len(wanted) - len(chosen):
-            typer.echo(f"hermes-env: {left} left alone: in use, or elsewhere; --force removes those", err=True)
+            tell(f"{left} left alone: in use, or elsewhere; --force removes those", "yellow")
     if not chosen:
         typer.echo("nothing to remove", err=True)
         return
@@ -101,13 +100,13 @@ def _refuse_what_is_in_use(chosen: list[Found], force: bool) -> None:
 
 
 def _consents(chosen: list[Found]) -> bool:
-    """Ask the person at the terminal; without one, nobody is asked."""
+    """Ask at the terminal; without one, return True."""
     if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     for name, target in chosen:
         typer.echo(described(name, target), err=True)
     what = "it" if len(chosen) == 1 else f"these {len(chosen)}"
-    return typer.confirm(f"Remove {what}, with all files in there?", err=True)
+    return consents(f"Remove {what}, with all files in there? [y/N] ", lambda: False)
 
 
 def _removed(name: str, target: FoundTarget, force: bool) -> bool:
@@ -115,7 +114,7 @@ def _removed(name: str, target: FoundTarget, force: bool) -> bool:
     try:
         target.remove(force)
     except TerminalError as error:
-        typer.secho(f"hermes-env: {plain(str(error))}", fg="red", err=True)
+        tell(plain(str(error)))
         return False
     typer.echo(f"removed {described(name, target)}")
     return True

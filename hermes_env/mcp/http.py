@@ -36,13 +36,13 @@ LOOPBACK, PATH = "127.0.0.1", "/mcp"
 MAX_SESSIONS = 100
 """How many clients there may be at once. Further ones are refused until one of them leaves."""
 MAX_CONNECTIONS = 1000
-"""How many connections there may be at once. A further one takes the place of the oldest that is idle."""
+"""How many connections there may be at once. A further one closes an idle one, the oldest without a token first."""
 BACKLOG = 64
 """How many connections are accepted at once, before any of them can be closed."""
 _LEAVING = 5
 """Seconds that answers, and then connections, have to end in when the server does."""
 _POLL = 0.05
-_PLACE = re.compile(r"(\[[0-9a-f:.]*\]|[^:@\[\]]+)(?::[0-9]{1,5})?", re.IGNORECASE)
+_PLACE = re.compile(r"(\[[0-9a-f:.]*\]|[^:@\[\]]+)(?::[0-9]{1,5})?")
 """A host, with a port or without."""
 
 
@@ -144,7 +144,7 @@ class _Web(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """A connection. The oldest idle one is closed for a new one when there are too many."""
+    """A connection. An idle one is closed for a new one when there are too many."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for a client: idle connections need no token, and any program of this machine can open them."""
@@ -154,9 +154,14 @@ class _Connection(H11Protocol):
             others = (each for each in self.connections if each is not self and isinstance(each, _Connection))
             idle = [each for each in others if each.cycle is None or each.cycle.response_complete]
             if idle:
-                oldest = min(idle, key=lambda each: each._since)
-                self.connections.discard(oldest)
-                oldest.transport.abort()
+                leaving = min(idle, key=lambda each: (each.has_token, each._since))
+                self.connections.discard(leaving)
+                leaving.transport.abort()
+
+    @property
+    def has_token(self) -> bool:
+        """Whether its last request has passed the gate."""
+        return self.cycle is not None and GONE in self.cycle.scope
 
 
 class Gate:
@@ -225,9 +230,9 @@ class Gate:
         return None
 
     def _knows(self, place: str) -> bool:
-        """Return whether a host, with a port or without, is this machine. It is compared whole."""
-        found = _PLACE.fullmatch(place)
-        return found is not None and found[1].lower() in self._hosts
+        """Return whether a host is this machine. It is compared whole, with its port and without."""
+        found = _PLACE.fullmatch(place.lower())
+        return found is not None and not self._hosts.isdisjoint((found[0], found[1]))
 
     def _refusal(self, request: Request) -> Response | None:
         if self._is_closed:

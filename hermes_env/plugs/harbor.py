@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import shlex
-from asyncio import get_running_loop, run_coroutine_threadsafe
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -17,8 +16,8 @@ from harbor.environments.definition import COMPOSE_FILE_NAME, DOCKERFILE_NAME, s
 from harbor.models.task.config import NetworkMode
 from harbor.models.trial.config import ResourceMode
 
-from environments import create_environment, load_settings
-from hermes_env.plugs.awaiting import Threads
+from environments import load_settings
+from hermes_env.aio import AsyncEnvironment
 from hermes_env.plugs.root_upload import upload
 
 _LIST = ["network_allowlist" + of for of in ("", "_hostnames", "_wildcard_hostnames", "_ipv4_addresses", "_ipv4_cidrs")]
@@ -44,7 +43,6 @@ class HermesEnvironment(BaseEnvironment):
         self._backend, kind = loaded.env, type(loaded.own)
         self._given = {name.removeprefix(kind.prefix): value for name, value in given.items()}
         self._can = {field.name for field in dataclasses.fields(kind)} if not _JOINED & self._given.keys() else set()
-        self._call = Threads().call
         super().__init__(*args, **kwargs)
 
     @staticmethod
@@ -92,7 +90,7 @@ class HermesEnvironment(BaseEnvironment):
     async def start(self, force_build: bool) -> None:
         """Start the target, and make the directories that the trial needs."""
         asked = {"task_id": self.session_id, **self._image(force_build), **self._limits()}
-        self.env = create_environment(self._backend, **{**asked, **self._given})
+        self.env = AsyncEnvironment(self._backend, **{**asked, **self._given})
         folders = shlex.join([self.task_env_config.workdir or "/", *self._mount_targets(writable_only=True)])
         made = await self.exec(f"mkdir -p -- {folders}", cwd="/", user="root")
         if made.return_code != 0:
@@ -103,12 +101,12 @@ class HermesEnvironment(BaseEnvironment):
     async def stop(self, delete: bool) -> None:
         """Remove the target, also if it is not to be deleted: none of ours outlives its process."""
         if hasattr(self, "env"):  # it has been started
-            await self._call(self.env.cleanup)
+            await self.env.cleanup()
 
     async def attach(self) -> None:
         """Become a shell in the target."""
-        target = await self._call(getattr, self.env, "target")
-        os.execvp(target.enter[0], target.enter)  # noqa: S606
+        enter = (await self.env.target).enter
+        os.execvp(enter[0], enter)  # noqa: S606
 
     async def exec(
         self,
@@ -123,28 +121,26 @@ class HermesEnvironment(BaseEnvironment):
         Raises:
             RuntimeError: It took too long, and was ended with all that it had started.
         """
-        callback, loop = self._output_callback(), get_running_loop()
-        tell = callback and (lambda text, channel: run_coroutine_threadsafe(callback(text, channel), loop).result())
-        run = partial(self.env.execute_oneshot, stderr="separate", on_output=tell)
         cwd, env, user = cwd or self.task_env_config.workdir, self._merge_env(env), self._resolve_user(user)
-        result = await self._call(run, command, cwd=cwd, env=env, user=user, timeout=timeout_sec or math.inf)
+        run = partial(self.env.execute_oneshot, stderr="separate", on_output=self._output_callback())
+        result = await run(command, cwd=cwd, env=env, user=user, timeout=timeout_sec or math.inf)
         if result.timed_out:
             raise RuntimeError(f"Command timed out after {timeout_sec} seconds")
         return ExecResult(stdout=result.output, stderr=result.stderr, return_code=result.exit_code)
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
         """Copy a file to the target, as root where only root may write."""
-        await self._call(upload, self.env, source_path, target_path)
+        await upload(self.env, source_path, target_path)
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
         """Copy a directory to the target, as root where only root may write."""
-        await self._call(upload, self.env, source_dir, target_dir)
+        await upload(self.env, source_dir, target_dir)
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
         """Copy a file from the target."""
         Path(target_path).parent.mkdir(parents=True, exist_ok=True)
-        await self._call(self.env.get_file, source_path, target_path)
+        await self.env.get_file(source_path, target_path)
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         """Copy a directory from the target, over what is here."""
-        await self._call(self.env.get_dir, source_dir, target_dir)
+        await self.env.get_dir(source_dir, target_dir)

@@ -12,11 +12,11 @@ from minisweagent.utils.serialize import recursive_merge
 from pydantic import BaseModel, Field
 
 from environments import BaseEnvironment, TerminalError, create_environment
-from environments.secrets import command_variables
 
 _SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_UNAME = {"system": "s", "node": "n", "release": "r", "version": "v", "machine": "m"}
+_SYSTEM = ("system", "node", "release", "version", "machine")
+_UNAME = "uname -s; uname -n; uname -r; uname -v; uname -m"
 
 
 class HermesEnvironmentConfig(BaseModel, extra="allow"):
@@ -58,12 +58,10 @@ class HermesEnvironment:
         **config: object,
     ) -> None:
         self.config = config_class.model_validate(config)
-        given = {"cwd": self.config.cwd} if self.config.cwd else {}
-        self.env = create_environment(
-            self.config.backend, **(self.config.model_extra or {}), **given
-        )  # Docker makes a directory that is not there
+        given = {"cwd": self.config.cwd} if self.config.cwd else {}  # Docker makes a directory that is not there
+        self.env = create_environment(self.config.backend, **{**(self.config.model_extra or {}), **given})
         self.cleanup = weakref.finalize(self, self.env.cleanup)
-        """Removes the target. Called by itself when nothing holds this object any more, and at the process's end."""
+        """Removes the target. Also called when nothing refers to this object any more, and at the process's end."""
         try:
             self.target = self.env.target
         except BaseException:
@@ -113,18 +111,20 @@ class HermesEnvironment:
         return os.getcwd() if is_theirs else None  # noqa: PTH109
 
     def get_template_vars(self, **variables: object) -> dict[str, Any]:
-        """Return what prompts may name: the configuration, what `uname` says in the target, and what is given.
+        """Return the names for prompts: the configuration, the target's system as by `uname`, and the given ones.
 
-        On this machine also the variables of this process that commands have: keys of services are not among them.
+        On this machine the variables of commands are among them, which keys of services are not.
         """
-        told = self.env.execute_oneshot("; ".join(f"uname -{flag}" for flag in _UNAME.values()))
-        system = dict(zip(_UNAME, told.output.splitlines(), strict=False)) if told.ok else {}
-        here = command_variables() if self.env.capabilities.same_machine else {}
+        told = self.env.execute_oneshot(_UNAME)
+        system = dict(zip(_SYSTEM, told.output.splitlines(), strict=False)) if told.ok else {}
+        is_here = self.env.capabilities.same_machine
+        lines = self.env.execute_oneshot("cat /proc/self/environ").output.split("\0") if is_here else []
+        here = dict(line.split("=", 1) for line in lines if "=" in line)
         merged: dict[str, Any] = recursive_merge(self.config.model_dump(), system, here, variables)
         return merged
 
     def serialize(self) -> dict[str, Any]:
-        """Return what a trajectory keeps of the environment."""
+        """Return the environment's part of a trajectory."""
         kind = f"{type(self).__module__}.{type(self).__name__}"
         return {"info": {"config": {"environment": self.config.model_dump(mode="json"), "environment_type": kind}}}
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import tarfile
+import tempfile
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
 
-from environments import BaseEnvironment
-from environments.cancellation import check_scope
 from environments.errors import TargetPermissionError
+from hermes_env.aio import AsyncEnvironment
 
 _UNPACK = 'mkdir -p -- "$1" && exec tar xof - -C "$1"'
+_PIECE = 1024 * 1024
 
 
-def upload(env: BaseEnvironment, here: str | Path, there: str) -> None:
+async def upload(env: AsyncEnvironment, here: str | Path, there: str) -> None:
     """Copy a file or a directory to a target: as its user, or as root where that user may not write.
 
     Args:
         env: The environment.
         here: The file or directory here.
-        there: The path that it is to have.
+        there: The path in the target.
 
     Raises:
         TargetPermissionError: Root may not write there either.
@@ -29,25 +30,25 @@ def upload(env: BaseEnvironment, here: str | Path, there: str) -> None:
     """
     put = env.put_dir if Path(here).is_dir() else env.put_file
     try:
-        put(here, there)
+        await put(here, there)
     except TargetPermissionError:
-        if not _unpacked_as_root(env, Path(here), PurePosixPath(there)):
+        if not await _unpacked_as_root(env, Path(here), PurePosixPath(there)):
             raise
 
 
-def _unpacked_as_root(env: BaseEnvironment, here: Path, there: PurePosixPath) -> bool:
+async def _unpacked_as_root(env: AsyncEnvironment, here: Path, there: PurePosixPath) -> bool:
     folder, name = (there, ".") if here.is_dir() else (there.parent, there.name)
-    process = env.start(["sh", "-c", _UNPACK, "sh", str(folder)], user="root", stdin="consumed")
-    try:
-        # What it could not write it says by its exit code; it may then not read to the end.
-        with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=cast(IO[bytes], process), mode="w|") as tar:
-            tar.add(here, arcname=name, filter=_unless_cancelled)
-        process.close_stdin()
-        return process.wait() == 0
-    finally:
-        process.kill()
-
-
-def _unless_cancelled(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    check_scope()
-    return member
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as members:
+            await asyncio.to_thread(members.add, here, name)
+        archive.seek(0)
+        process = await env.start(["sh", "-c", _UNPACK, "sh", str(folder)], user="root", stdin="consumed")
+        try:
+            # tar may end early, when it cannot write: its exit code reports that.
+            with contextlib.suppress(BrokenPipeError):
+                while piece := archive.read(_PIECE):
+                    await process.write(piece)
+            await process.close_stdin()
+            return await process.wait() == 0
+        finally:
+            await process.kill()

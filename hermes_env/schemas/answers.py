@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 
 MAX_ANSWER_CHARACTERS = 100_000
-"""Characters of text in one answer. What is over that would fill the context of most models with one call."""
+"""Characters of text in one answer. A longer one would fill the context of most models with one call."""
 _SMALLEST_SHARE = 100
-"""Characters below which a text is not worth showing any more."""
+"""Characters for a note, and for the smallest text that is worth showing."""
 _FRAME = 4
-"""What JSON puts around a value: quotes, a comma, a space."""
+"""Characters that JSON puts around a value: quotes, a comma, a space."""
 
 
 def error_answer(message: str) -> str:
-    """Return the answer that tells of a failure."""
+    """Return the answer for a failure."""
     return answer({"error": message})
 
 
 def answer(value: object) -> str:
     """Return a result as JSON text, with at most some 100,000 characters of text in it.
 
-    Of what is longer, texts lose their middle, lists their end and mappings their largest values; a note in their place
-    says how much.
+    Of a longer one, texts lose their middle, lists their end and mappings their largest values; a note in their place
+    has the number.
 
     Raises:
-        ValueError: JSON has no words for the value.
+        ValueError: JSON cannot express the value.
     """
     from pydantic_core import to_jsonable_python
 
@@ -34,8 +34,6 @@ def answer(value: object) -> str:
 
 
 def _size(value: object) -> int:
-    if isinstance(value, str):
-        return len(value) + _FRAME
     if isinstance(value, dict):
         return _FRAME + sum(_size(key) + _size(item) for key, item in value.items())
     if isinstance(value, list):
@@ -44,25 +42,22 @@ def _size(value: object) -> int:
 
 
 def _bounded(value: object, room: int) -> object:
-    if _size(value) <= room:
+    """Return a value in which at most some `room` characters are left."""
+    if (size := _size(value)) <= room:
         return value
+    room -= _SMALLEST_SHARE  # for the note
     if isinstance(value, str):
-        return _cut_text(value, room)
+        kept, length = max(0, room) // 2, len(value)
+        note = f"\n[... {length - 2 * kept:,} of {length:,} characters left out ...]\n"
+        return value[:kept] + note + value[length - kept :]
     if isinstance(value, list):
-        return _cut_list(value, room)
+        return _bounded_list(value, room)
     if isinstance(value, dict):
-        return _cut_mapping(value, room)
-    return f"[a number of {_size(value)} digits left out]"
+        return _bounded_mapping(value, room)
+    return f"[a number of {size} digits left out]"
 
 
-def _cut_text(text: str, room: int) -> str:
-    kept = max(0, room - _SMALLEST_SHARE) // 2
-    note = f"\n[... {len(text) - 2 * kept:,} of {len(text):,} characters left out ...]\n"
-    return text[:kept] + note + text[len(text) - kept :]
-
-
-def _cut_list(items: list[object], room: int) -> list[object]:
-    room -= _SMALLEST_SHARE
+def _bounded_list(items: list[object], room: int) -> list[object]:
     kept: list[object] = []
     for item in items:
         size = _size(item)
@@ -75,9 +70,8 @@ def _cut_list(items: list[object], room: int) -> list[object]:
     return [*kept, f"[... {len(items) - len(kept):,} of {len(items):,} left out ...]"]
 
 
-def _cut_mapping(mapping: dict[str, object], room: int) -> dict[str, object]:
-    """Keep small values whole, and share what is left among the large ones."""
-    room -= _SMALLEST_SHARE
+def _bounded_mapping(mapping: dict[str, object], room: int) -> dict[str, object]:
+    """Keep small values whole, and share the rest of the room among the large ones."""
     kept: dict[str, object] = {}
     by_size = sorted(mapping, key=lambda key: _size(mapping[key]))
     for position, key in enumerate(by_size):

@@ -1,4 +1,4 @@
-"""Answering a model's tool calls: JSON text for whatever it asks, mistakes and failures included."""
+"""Answers to a model's tool calls: JSON text for every call, mistakes and failures included."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from environments.tasks import get_environment
 from environments.validation import closest
 from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError
-from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, SESSION, Tool, Toolset
+from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, SESSION, Toolset
 from hermes_tools import model_tools, script_tools
 from hermes_tools.model_output import watching_output
 from rpc.dispatcher import CLOSE_GRACE_SECONDS
@@ -29,9 +29,9 @@ _log = logger(__name__)
 
 SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
 IF_ANY = ("limit", "value", "note")
-"""What is told besides if there is anything: a limit that was reached, a value and a note of a Python that stays."""
+"""Further keys, if they have a value: a limit that was reached, a value and a note of a Python that stays."""
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
-"""What a call of a tool of ours may lead to; anything else is a mistake in it, and is logged."""
+"""Errors of a correct tool of ours; any other one is a fault in it, and is logged."""
 
 
 def handle_function_call(
@@ -99,7 +99,10 @@ def answer_in(
     except Exception as error:
         if name not in tools.own and not isinstance(error, _EXPECTED):
             _log.warning("the tool %s raised %s", name, type(error).__name__, exc_info=error)
-        return error_answer(env.model_view().output(_without_bound(tools, name, _told(error))))
+        message = _told(error)
+        if name in tools.own:
+            message = ToolSignature.of(tools.own[name]).without_bound(message)
+        return error_answer(env.model_view().output(message))
 
 
 def _result(
@@ -111,10 +114,11 @@ def _result(
     on_images: Callable[[Sequence[bytes]], object] | None,
 ) -> object:
     if name == EXECUTE_CODE:
+        built_in = script_tools(env)
         run = execute_code(
             str(arguments[CODE]),
             env=env,
-            tools=_tools_of_scripts(tools, env),
+            tools={**{name: built_in[name] for name in tools.built_in_for_scripts}, **tools.own_for_scripts},
             mcp_servers=tools.has_servers,
             on_output=on_output,
             session=_session(arguments.get(SESSION)),
@@ -156,11 +160,6 @@ def _awaited(result: object) -> object:
         event_loop.join(CLOSE_GRACE_SECONDS)
 
 
-def _tools_of_scripts(tools: Toolset, env: BaseEnvironment) -> dict[str, Tool]:
-    built_in = script_tools(env)
-    return {**{name: built_in[name] for name in tools.built_in_for_scripts}, **tools.own_for_scripts}
-
-
 def _decoded(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]:
     """Return a model's arguments; some models write nothing, or null, where a tool needs none."""
     if arguments is None or isinstance(arguments, Mapping):
@@ -175,7 +174,7 @@ def _decoded(arguments: Mapping[str, object] | str | None) -> Mapping[str, objec
 
 
 def no_such_tool(name: str, tools: Toolset) -> str:
-    """Return what is said of a name that is no tool's."""
+    """Return the message for a name that no tool has."""
     shown = name[:100]
     return f"there is no tool {shown!r}{closest(shown, tools.names)}; there are: {', '.join(tools.names)}"
 
@@ -184,7 +183,3 @@ def _told(error: Exception) -> str:
     if not isinstance(error, _EXPECTED):
         return f"{type(error).__name__}: {error}"
     return str(error) or type(error).__name__
-
-
-def _without_bound(tools: Toolset, name: str, text: str) -> str:
-    return ToolSignature.of(tools.own[name]).without_bound(text) if name in tools.own else text

@@ -33,89 +33,83 @@ class Description:
     """Facts for the author of a script."""
 
 
-_TERMINAL = Description(
-    "Run a shell command in a session that keeps its working directory, exports and functions from call to call: "
-    "builds, tests, git, packages, programs.\n"
-    "Returns output (standard error merged in, at most 50 KB: of more, the beginning and the end), exit_code, and "
-    "error: null, or why the command was ended or not run. note, if there, says what the exit code means, such "
-    "as that grep found nothing.\n"
-    "Commands get no input, so pass flags such as --yes and --no-pager.",
-    returns=("output", "exit_code", "error"),
-    not_in_scripts=("background", "pty", "notify_on_exit", "watch"),
-    beside={
-        "process": "Start what does not end by itself (servers, watchers), or takes long, with background=true, never "
-        "with &, nohup or setsid; process then reads it, waits for it and ends it.",
-        "read_file": "Read files with read_file, not cat.",
-        "search_files": "Search with search_files, not grep or find.",
-        "patch": "Change files with patch, not sed.",
-        "write_file": "Write them with write_file, not echo or here-documents.",
-    },
-    script_note="terminal runs in the session, in the foreground. A command that fails has an exit_code and no error.",
-)
-_PROCESS = Description(
-    "Control commands that terminal started with background=true. An ended one is kept for 30 minutes, with the last "
-    "200 KB of its output.\n"
-    "Returns status (running, exited, killed or lost), exit_code (null while it runs) and output, at most 50 KB; or "
-    "error; with action=list processes. notices report events in the background.",
-)
-_READ_FILE = Description(
-    "Read lines of a text file. Use it instead of cat, head, tail and sed -n.\n"
-    "Returns content (each line as its number, '|' and the text; lines over 2,000 characters are cut), total_lines, "
-    "file_size, and truncated: whether lines follow; hint then says with which offset to go on. A missing or binary "
-    "file gives error, with the names that are close.",
-    returns=("content", "total_lines", "truncated"),
-    script_note="read_file numbers its lines ('     1|text'); read_file(path, numbered=False) gives the text alone.",
-)
-_WRITE_FILE = Description(
-    "Write a text file, whole: what was there is replaced. Use it for new files and complete rewrites. "
-    "Missing parent directories are made; mode and line endings of an existing file are kept.\n"
-    "Returns bytes_written and created, or error.",
-    returns=("bytes_written", "created"),
-    beside={"patch": "To change a part of a file, use patch."},
-)
-_SEARCH_FILES = Description(
-    "Search for text in files, or for files by name. Use it instead of grep, rg, find and ls. Hidden and ignored files "
-    "are searched too; .git and binary files are not.\n"
-    "Returns matches sorted by path and line (path, line and content each), total_count, and truncated: whether there "
-    "are more than limit; narrow the search then, or go on with offset. engine is ripgrep or grep. A wrong pattern or "
-    "path gives error.",
-    returns=("matches", "total_count", "truncated"),
-    script_note="Each of search_files' matches has path, line and content; with target='files' or "
-    "output_mode='files_only' path alone.",
-)
-_PATCH = Description(
-    "Change parts of text files. Use it instead of sed. With "
-    "mode=replace (the default) old_string becomes new_string in one file: old_string must be exactly what the file "
-    "has, indentation included and without the line numbers of read_file, and there only once, unless replace_all. "
-    "With mode=patch a V4A patch changes, adds, moves and deletes several files, all or nothing.\n"
-    "Returns diff and counts. If text is missing or ambiguous: error, which names the lines, and no file is changed; "
-    "read the file again before another try.",
-    returns=("diff", "replacements", "files_changed"),
-)
-_WEB_SEARCH = Description(
-    "Search the web. Returns data.web: a list of title, url, description and position, the best first; or error.",
-    returns=("data",),
-    beside={"web_extract": "Read the pages that look right with web_extract."},
-    script_note="web_search's data['web'] is a list of dicts with title, url, description and position.",
-)
-_WEB_EXTRACT = Description(
-    "Read web pages and PDFs whose addresses you know, at most 5 at once: their main text, without menus and scripts.\n"
-    "Returns results: url, title, content and error for each address. Addresses of private networks are refused.",
-    returns=("results",),
-    script_note="web_extract's results are dicts with url, title, content and error, one for each address.",
-)
-
 DESCRIPTIONS: Mapping[str, Description] = {
-    "terminal": _TERMINAL,
-    "process": _PROCESS,
-    "read_file": _READ_FILE,
-    "write_file": _WRITE_FILE,
-    "search_files": _SEARCH_FILES,
-    "patch": _PATCH,
-    "web_search": _WEB_SEARCH,
-    "web_extract": _WEB_EXTRACT,
+    "terminal": Description(
+        "Run a shell command in a session that keeps its working directory, exports and functions from call to "
+        "call: builds, tests, git, packages, programs.\n"
+        "Returns output (standard error merged in, at most 50 KB: of more, the beginning and the end), exit_code, "
+        "and error: null, or why the command was ended or not run. note, if there, says what the exit code means, "
+        "such as that grep found nothing.\n"
+        "Commands get no input, so pass flags such as --yes and --no-pager.",
+        returns=("output", "exit_code", "error"),
+        not_in_scripts=("background", "pty", "notify_on_exit", "watch"),
+        beside={
+            "process": "Start what does not end by itself (servers, watchers), or takes long, with background=true, "
+            "never with &, nohup or setsid; process then reads it, waits for it and ends it.",
+            "read_file": "Read files with read_file, not cat.",
+            "search_files": "Search with search_files, not grep or find.",
+            "patch": "Change files with patch, not sed.",
+            "write_file": "Write them with write_file, not echo or here-documents.",
+        },
+        script_note="terminal runs in the session, in the foreground. A command that fails has an exit_code and no "
+        "error.",
+    ),
+    "process": Description(
+        "Control commands that terminal started with background=true. An ended one is kept for 30 minutes, with the "
+        "last 200 KB of its output.\n"
+        "Returns status (running, exited, killed or lost), exit_code (null while it runs) and output, at most 50 KB; "
+        "or error. list returns processes. notices report events in the background.",
+    ),
+    "read_file": Description(
+        "Read lines of a text file. Use it instead of cat, head, tail and sed -n.\n"
+        "Returns content (each line as its number, '|' and the text; lines over 2,000 characters are cut), "
+        "total_lines, file_size, and truncated: whether lines follow; hint then says with which offset to go on. A "
+        "missing or binary file gives error, with the names that are close.",
+        returns=("content", "total_lines", "truncated"),
+        script_note="read_file numbers its lines ('     1|text'); read_file(path, numbered=False) gives the text "
+        "alone.",
+    ),
+    "write_file": Description(
+        "Write a text file, whole: what was there is replaced. Use it for new files and complete rewrites. Missing "
+        "parent directories are made; mode and line endings of an existing file are kept.\n"
+        "Returns bytes_written and created, or error.",
+        returns=("bytes_written", "created"),
+        beside={"patch": "To change a part of a file, use patch."},
+    ),
+    "search_files": Description(
+        "Search for text in files, or for files by name. Use it instead of grep, rg, find and ls. Hidden and "
+        "ignored files are searched too; .git and binary files are not.\n"
+        "Returns matches sorted by path and line (path, line and content each), total_count, and truncated: whether "
+        "there are more than limit; narrow the search then, or go on with offset. engine is ripgrep or grep. A wrong "
+        "pattern or path gives error.",
+        returns=("matches", "total_count", "truncated"),
+        script_note="Each of search_files' matches has path, line and content; with target='files' or "
+        "output_mode='files_only' path alone.",
+    ),
+    "patch": Description(
+        "Change parts of text files. Use it instead of sed. With mode=replace (the default) old_string becomes "
+        "new_string in one file: old_string must be exactly what the file has, indentation included and without the "
+        "line numbers of read_file, and there only once, unless replace_all. With mode=patch a V4A patch changes, "
+        "adds, moves and deletes several files, all or nothing.\n"
+        "Returns diff and counts. If text is missing or ambiguous: error, which names the lines, and no file is "
+        "changed; read the file again before another try.",
+        returns=("diff", "replacements", "files_changed"),
+    ),
+    "web_search": Description(
+        "Search the web. Returns data.web: a list of title, url, description and position, the best first; or error.",
+        returns=("data",),
+        beside={"web_extract": "Read the pages that look right with web_extract."},
+        script_note="web_search's data['web'] is a list of dicts with title, url, description and position.",
+    ),
+    "web_extract": Description(
+        "Read web pages and PDFs whose addresses you know, at most 5 at once: their main text, without menus and "
+        "scripts.\n"
+        "Returns results: url, title, content and error for each address. Addresses of private networks are refused.",
+        returns=("results",),
+        script_note="web_extract's results are dicts with url, title, content and error, one for each address.",
+    ),
 }
-"""The tools of `hermes_tools.model_tools`, in the order in which a model is told of them."""
+"""The tools of `hermes_tools.model_tools`, in the order of the schemas."""
 
 _USE = (
     "Run a Python script that calls tools as functions; only what it prints comes back. Use it for three or more calls "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -18,23 +19,62 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FRAMEWORKS = sorted(BY_NAME)
 THEIR_OWN = ("self", "cls", "super()", "sandbox", "session")
 """What has names with an underscore that a plug may use: its own, and those that a framework's base classes give it."""
+DOCUMENTED = {
+    name
+    for page in (ROOT / "docs" / "api").glob("*.md")
+    for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+}
 OURS = ("environments", "code_execution", "hermes_tools", "rpc", "hermes_env")
+PUBLIC = ("environments", "code_execution", "hermes_tools", "hermes_env.aio", "hermes_env.schemas")
+"""The packages whose `__all__` is the interface of this project."""
+INNER = {
+    "awaiting.py: hermes_env.aio.calls",
+    "inspect_ai.py: environments.inventory",
+    "minisweagent.py: environments.secrets",
+    "root_upload.py: environments.cancellation",
+    "root_upload.py: environments.errors",
+    "sandbox_config.py: environments.registry",
+}
+"""Imports of plugs from inner modules. No other may come."""
 
 
-def private_names(path: Path) -> Iterator[str]:
-    """Names with an underscore that a file uses and that are not its own."""
+def undocumented_names(path: Path) -> Iterator[str]:
+    """Names of ours that a file imports, and that docs/api does not have."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OURS):
-            names = [*str(node.module).split("."), *(alias.name for alias in node.names)]
-            yield from (f"{path.name}: {name}" for name in names if name.startswith("_"))
-        elif isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from (
+                f"{path.name}: {name}" for name in names - DOCUMENTED if not name.startswith("hermes_env.plugs.")
+            )
+
+
+def private_attributes(path: Path) -> Iterator[str]:
+    """Attributes with an underscore that a file uses and that are not its own."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and (re.match("_[^_]", node.attr) or node.attr == "internal"):
             yield from [f"{path.name}, line {node.lineno}"] * (ast.unparse(node.value) not in THEIR_OWN)
 
 
 def test_a_plug_is_short_and_uses_public_names_alone() -> None:
     assert PLUGS
-    assert [path.name for path in PLUGS if len(path.read_text().splitlines()) > 150] == []
-    assert [name for path in PLUGS for name in private_names(path)] == []
+    assert [path.name for path in PLUGS if len(path.read_text().splitlines()) >= 150] == []
+    assert [name for path in PLUGS for name in undocumented_names(path)] == []
+    assert [place for path in PLUGS for place in private_attributes(path)] == []
+
+
+def inner_imports(path: Path) -> Iterator[str]:
+    """Imports of a file from this project, other than public names and other plugs."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if module in PUBLIC:
+            public = importlib.import_module(module).__all__
+            yield from (f"{path.name}: {module}.{alias.name}" for alias in node.names if alias.name not in public)
+        elif module.startswith(OURS) and not module.startswith("hermes_env.plugs."):
+            yield f"{path.name}: {module}"
+
+
+def test_a_plug_imports_public_packages() -> None:
+    assert {found for path in PLUGS for found in inner_imports(path)} <= INNER
 
 
 def test_a_plug_has_an_extra_with_a_lower_bound_and_a_page() -> None:

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from environments import BaseEnvironment
+from environments import BaseEnvironment, CancelScope
 from environments.conformance.check import wait_until
 from environments.output import Channel
-from hermes_env.cli.copying.streams import download_stream, upload_stream
-from hermes_env.cli.interactive.session import InteractiveSession
-from hermes_env.cli.streamed_command import Ending, StreamedCommand
+from hermes_env.cli.copying import download_stream, upload_stream
+from hermes_env.cli.exec import Ending, run_streamed
+from hermes_env.cli.shell import InteractiveSession
 from hermes_env.cli.streams import LiveOutput
 from targets.processes import all_gone, having
 
@@ -49,7 +49,7 @@ class Sink:
 def streamed(environment: BaseEnvironment, command: str, source: int, timeout: float = 60) -> tuple[bytes, Ending]:
     """Run a command with a descriptor's bytes as its input, and return its output and its end."""
     sink = Sink()
-    ending = StreamedCommand(command, timeout, source).run(environment, sink)
+    ending = run_streamed(environment, command, sink, CancelScope(), timeout=timeout, source=source)
     return bytes(sink.data), ending
 
 
@@ -83,7 +83,8 @@ def check_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str
     window = Sink()
     screen, terminal = os.openpty()
     termios.tcsetwinsize(screen, (33, 111))
-    session = InteractiveSession(terminal)
+    scope = CancelScope()
+    session = InteractiveSession(terminal, scope)
     resized = "until stty size | grep '20 66'; do sleep 0.1; done"
     command = f"trap 'exit 7' INT; stty size; read -r word; {resized}; sleep {nap}"
     try:
@@ -99,7 +100,7 @@ def check_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str
                 os.write(screen, b"\x03")
                 assert code.result(60) in (7, 130), "Singularity's own program in front of it is interrupted as well"
             finally:
-                session.interrupt()
+                scope.cancel()
     finally:
         os.close(screen)
         os.close(terminal)

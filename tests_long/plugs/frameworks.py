@@ -37,13 +37,11 @@ class Framework:
     """Variables that its tests need."""
     python: str = ""
     """The version of Python that it needs, where this one is too old."""
-    too_new: tuple[str, ...] = ()
-    """Dependencies of which an index may not have the release that it asks for. Any release of them is taken."""
 
     @property
     def requirement(self) -> Requirement:
         """The requirement of its extra."""
-        (text,) = EXTRAS[self.name]
+        *_, text = EXTRAS[self.name]
         found = Requirement(text)
         found.marker = None
         return found
@@ -111,7 +109,6 @@ FRAMEWORKS = (
         "harbor",
         (("test_trial.py", "a trial of its oracle"), ("test_environment.py", "checks of ours")),
         python="3.12",
-        too_new=("certifi",),
     ),
 )
 BY_NAME = {framework.name: framework for framework in FRAMEWORKS}

@@ -16,7 +16,6 @@ import pytest
 from plugs.frameworks import PYTEST, ROOT, Framework, Release
 
 KEPT = ROOT / ".plugs"
-_EXTRAS = "docker,ssh"
 
 
 class InstallationError(Exception):
@@ -41,12 +40,13 @@ def python_with(framework: Framework, release: Release) -> tuple[Path, str]:
         version = framework.lower_bound if release == "oldest" else _newest(program, framework)
         beside = framework.oldest_with if release == "oldest" else ()
         package = f"{framework.package}=={version}"
-        wanted = [f"{ROOT}[{_EXTRAS}]", package, *framework.requirements, *beside, *PYTEST]
+        wanted = [f"{ROOT}[docker,ssh,{framework.name}]", package, *framework.requirements, *beside, *PYTEST]
         made_from = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + repr(wanted).encode()).hexdigest()
         if not stamp.exists() or stamp.read_text() != made_from:
             stamp.unlink(missing_ok=True)
             _run([program, "-m", "venv", "--clear", "--without-pip", "--symlinks", str(folder)])
-            _install(python, wanted, framework)
+            # Most of it is never imported, and need not be compiled.
+            _run(_pip(python, "--no-compile", "--editable", *wanted))
             stamp.write_text(made_from)
     return python, version
 
@@ -73,24 +73,6 @@ def _newest(python: str, framework: Framework) -> str:
     (found,) = json.loads(_run(_pip(python, *look, str(framework.requirement))))["install"]
     version: str = found["metadata"]["version"]
     return version
-
-
-def _install(python: Path, wanted: list[str], framework: Framework) -> None:
-    # Most of it is never imported, and need not be compiled.
-    pip = _pip(python, "--no-compile")
-    if framework.too_new:
-        (package,) = (each for each in wanted if each.startswith(f"{framework.package}=="))
-        _run([*pip, "--no-deps", package])
-        wanted = [each for each in wanted if each != package] + _requirements(python, framework)
-    _run([*pip, "--editable", *wanted])
-
-
-def _requirements(python: Path, framework: Framework) -> list[str]:
-    """Return the requirements of an installed framework, without a version for what is too new."""
-    code = "import importlib.metadata as m, sys; print(*m.requires(sys.argv[1]), sep='\\n')"
-    needed = _run([str(python), "-c", code, framework.package]).splitlines()
-    needed = [line for line in needed if "extra ==" not in line]
-    return [next((name for name in framework.too_new if line.startswith(name)), line) for line in needed]
 
 
 def _run(argv: list[str], variables: dict[str, str] | None = None) -> str:

@@ -63,18 +63,14 @@ async def test_an_expectation_that_is_cancelled_has_read_nothing(env: AsyncEnvir
     await process.kill()
 
 
-async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment, nap: str) -> None:
-    started = []
-
-    async def start() -> None:
-        started.append(await env.start(f"sleep {nap}"))
-
-    for delay in (0, 0.001, 0.003, 0.01):
+@on_both
+@pytest.mark.parametrize("is_ready", [False, True], ids=["in a new shell", "in a shell that is ready"])
+async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment, nap: str, is_ready: bool) -> None:
+    for delay in (0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003, 0.01):
+        if is_ready:
+            await env.execute_oneshot("true")
         with anyio.move_on_after(delay):
-            await start()
-        for process in started:
-            await process.kill()
-        started.clear()
+            await (await env.start(f"sleep {nap}")).kill()
         assert not having(nap)
 
 

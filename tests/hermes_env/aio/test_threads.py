@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from pathlib import Path
 
@@ -12,7 +14,6 @@ import anyio.to_thread
 import pytest
 import sniffio
 from targets.awaiting import LONG, on_both, until
-from targets.processes import having
 
 from environments import CallCancelledError, CommandResult, TerminalError
 from environments.approvals import CommandRequest
@@ -135,18 +136,6 @@ async def test_the_output_that_comes_quickly_leaves_other_tasks_their_turn(env: 
 
 
 @on_both
-async def test_a_start_in_a_shell_that_is_ready_leaves_no_process_when_it_is_cancelled(
-    env: AsyncEnvironment, nap: str
-) -> None:
-    for delay in (0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003):
-        await env.execute_oneshot("true")
-        with anyio.move_on_after(delay):
-            await (await env.start(f"sleep {nap}")).kill()
-        await anyio.sleep(0.05)
-        assert not having(nap)
-
-
-@on_both
 async def test_a_callback_of_a_call_that_is_over_is_cancelled(anyio_backend: str) -> None:
     async def tell() -> None:
         pytest.fail("its call is over")
@@ -163,3 +152,33 @@ async def test_a_callback_of_a_call_that_is_over_is_cancelled(anyio_backend: str
             await anyio.to_thread.run_sync(context.run, each)
     with pytest.raises(TypeError, match="by a call that is not awaited itself"):
         callback()
+
+
+async def test_a_cancellation_is_not_lost_while_callbacks_are_ended(anyio_backend: str) -> None:
+    begun, ending, may_end = threading.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        begun.set()
+        try:
+            await anyio.sleep(LONG)
+        finally:
+            ending.set()
+            with anyio.CancelScope(shield=True):
+                await may_end.wait()
+
+    def call_back() -> None:
+        with pytest.raises(CallCancelledError):
+            awaited_at_home(hang)()
+
+    def leave_a_callback() -> None:
+        others.submit(copy_context().run, call_back)
+        begun.wait()
+
+    with ThreadPoolExecutor() as others:
+        task = asyncio.create_task(in_thread(leave_a_callback))
+        await ending.wait()
+        task.cancel()
+        await asyncio.sleep(0)
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task

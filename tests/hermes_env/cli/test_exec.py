@@ -14,7 +14,26 @@ BYTES = bytes(range(256)) + "ä€😀".encode() + b"\xe2\x82\r\n\0end"
 
 def test_the_output_and_the_exit_code_are_the_commands_own(hermes_env: CommandLine) -> None:
     done = hermes_env("exec", "--", "echo out; echo err >&2; exit 7")
-    assert (done.stdout, done.stderr, done.returncode) == ("out\nerr\n", "", 7)
+    assert (done.stdout, done.stderr, done.returncode) == ("out\n", "err\n", 7)
+
+
+def test_standard_error_is_joined_where_that_is_asked_for_or_both_go_to_one_place(
+    hermes_env: CommandLine, variables: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("exec", "--", "for n in 1 2 3; do echo out; echo err >&2; done")
+    done = hermes_env("exec", "--merge", *words[1:])
+    assert (done.stdout, done.stderr) == ("out\nerr\n" * 3, "")
+    with (tmp_path / "both").open("w+b") as both:
+        assert in_this_process(words, variables, tmp_path, 0, both, both) == 0
+    assert (tmp_path / "both").read_text() == "out\nerr\n" * 3
+
+
+def test_json_has_standard_error_apart_unless_it_is_joined(hermes_env: CommandLine) -> None:
+    command = ("--", "echo out; echo err >&2")
+    apart = json.loads(hermes_env("exec", "--json", *command).stdout)
+    assert (apart["output"], apart["stderr"]) == ("out\n", "err\n")
+    joined = json.loads(hermes_env("exec", "--json", "--merge", *command).stdout)
+    assert (joined["output"], joined["stderr"]) == ("out\nerr\n", None)
 
 
 def test_one_word_is_shell_text_and_several_arrive_as_they_are(hermes_env: CommandLine) -> None:
@@ -74,20 +93,20 @@ def test_an_output_that_cannot_be_written_is_an_error_of_ours(variables: dict[st
 
 WRONG = [
     (["--backend", "dokcer"], "unknown backend 'dokcer' (did you mean 'docker'?)"),
-    (["--set", "timout=3"], "argument timout: no such setting of backend 'local' (did you mean 'timeout'?)"),
-    (["--set", "timeout=soon"], "argument timeout: it should be a number"),
+    (["--set", "timout=3"], "--set timout: no such setting of backend 'local' (did you mean 'timeout'?)"),
+    (["--set", "timeout=soon"], "--set timeout: it should be a number"),
     (["--set", "timeout"], "--set timeout: it should be KEY=VALUE"),
     (["--set", "timeout=3", "--timeout", "4"], "--set timeout: it is given twice"),
     (["--set", "docker_volumes=[a"], "--set docker_volumes: it begins like JSON, and is not valid JSON"),
     (["--set", "backend=local"], "--set backend: use --backend instead"),
-    (["--timeout", "0"], "--timeout 0: it should be greater than 0"),
+    (["--timeout", "0"], "--timeout 0: it should be a number of seconds above 0; inf sets no limit"),
 ]
 
 
-def test_a_wrong_setting_is_one_line_and_exit_code_125(hermes_env: CommandLine) -> None:
+def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env: CommandLine) -> None:
     for words, said in WRONG:
         done = hermes_env("exec", *words, "--", "echo never")
-        assert (done.stdout, done.returncode, done.stderr.count("\n")) == ("", 125, 1), words
+        assert (done.stdout, done.returncode, done.stderr.count("\n")) == ("", 2, 1), words
         assert done.stderr.startswith("hermes-env: ") and said in done.stderr, words
 
 
@@ -107,6 +126,7 @@ def test_help_costs_no_import_of_a_backend_or_of_pydantic_settings() -> None:
 RESULT_KEYS = [
     "status",
     "output",
+    "stderr",
     "exit_code",
     "timed_out",
     "interrupted",
@@ -118,9 +138,9 @@ ENDINGS = [
     (["--", "echo hi"], ("success", 0, 0)),
     (["--", "exit 3"], ("error", 3, 3)),
     (["--timeout", "0.5", "--", "sleep 3000"], ("timeout", 124, 124)),
-    (["--backend", "dokcer", "--", "true"], ("error", None, 125)),
-    (["--set", "timout=3", "--", "true"], ("error", None, 125)),
-    (["--timeout", "0", "--", "true"], ("error", None, 125)),
+    (["--backend", "dokcer", "--", "true"], ("error", None, 2)),
+    (["--set", "timout=3", "--", "true"], ("error", None, 2)),
+    (["--timeout", "0", "--", "true"], ("error", None, 2)),
     (["--tiemout", "3", "--", "true"], ("error", None, 2)),
     (["--", "rm -rf ."], ("error", None, 126)),
 ]

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from environments.output import Channel
-from hermes_env.cli.interactive.keys import Keys
-from hermes_env.cli.interactive.screen import Screen
+from hermes_env.cli.terminal import Keys, Screen
 
 TYPED = [
     (b"ls ~.\r", b"ls ~.\r", False),

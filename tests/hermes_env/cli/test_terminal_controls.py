@@ -60,7 +60,7 @@ def test_a_script_can_do_nothing_to_the_terminal_either(
 def test_an_error_shows_no_controls_of_the_target(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
+    def fail(**_: object) -> None:
         raise TerminalError("the shell ended at once: \x1b]0;owned\x07\x1b[2Jno room")
 
     monkeypatch.setattr(cli, "app", fail)

@@ -3,15 +3,15 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from targets.mcp_server import TOKEN, WebServer, run
-from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, answered, call_of, check_discovery, strangers
+from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, answered, begun, call_of, check_discovery, strangers
 from typer.testing import CliRunner
 
-from environments.errors import TerminalError
 from hermes_env.cli import app
 from hermes_env.mcp.http import MAX_CONNECTIONS
 
@@ -88,18 +88,24 @@ def test_a_session_that_is_not_there_and_a_path_that_is_none_are_not_found(web_s
 
 
 def _refusal(*words: str, token: str | None = TOKEN) -> str:
-    with pytest.raises(TerminalError) as error:
-        CliRunner().invoke(app, ["mcp", *words], env={"HERMES_MCP_TOKEN": token}, catch_exceptions=False)
-    return str(error.value)
+    done = CliRunner().invoke(app, ["mcp", *words], env={"HERMES_MCP_TOKEN": token}, catch_exceptions=False)
+    assert done.exit_code in (2, 125)
+    return done.stderr
 
 
 def test_strangers_that_ask_for_nothing_keep_no_client_out(web_server: WebServer) -> None:
-    with strangers(web_server.url, MAX_CONNECTIONS + 1):
+    connection, response = begun(web_server.url, INITIALIZE, TOKEN)
+    response.read()
+    wire, first = connection.sock, response.headers["mcp-session-id"]
+    with closing(connection), strangers(web_server.url, MAX_CONNECTIONS + 1):
         for _ in range(3):
             status, headers, _ = answered(web_server.url, INITIALIZE, TOKEN)
             assert status == 200
             session = headers["mcp-session-id"]
             assert answered(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200
+        # Neither do they close the connection of a client that pauses.
+        connection.request("DELETE", "/mcp", headers={"Authorization": f"Bearer {TOKEN}", "Mcp-Session-Id": first})
+        assert (connection.getresponse().status, connection.sock is wire) == (200, True)
 
 
 def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +123,7 @@ def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
 
 def test_it_does_not_begin_without_a_token_that_cannot_be_guessed(hermes_env) -> None:
     done = hermes_env("mcp", "--http", "127.0.0.1:0")
-    assert (done.returncode, done.stdout) == (125, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "HERMES_MCP_TOKEN is not set. Make one by: export HERMES_MCP_TOKEN=$(python3 -c" in done.stderr
     refusal = _refusal("--http", "0.0.0.0:0", token="short")
     assert "is shorter than 16 characters, and so can be guessed by other machines" in refusal
@@ -133,7 +139,7 @@ def test_what_cannot_be_is_said_before_any_client_comes() -> None:
         (["--http", "nowhere"], "--http nowhere: it should be HOST:PORT"),
         (["--http", "127.0.0.1:99999"], "--http 127.0.0.1:99999: it should be HOST:PORT"),
         (["--tool", "terminl"], "--tool terminl: there is no such tool (did you mean 'terminal'?)"),
-        (["--idle-timeout", "0"], "--idle-timeout 0: it should be a number greater than 0"),
+        (["--idle-timeout", "0"], "--idle-timeout 0: it should be a number of seconds above 0"),
         (["--set", "timeuot=5"], "timeuot"),
         (["--backend", "nowhere"], "nowhere"),
     ):
@@ -147,7 +153,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
 
 
 def _status_of(headers: dict[str, str]) -> int:
-    """Return what a server that is called `box` and `proxy.example` answers a request."""
+    """Return what a server that is called `box`, `proxy.example` and `other.example:8000` answers a request."""
     from starlette.responses import Response
 
     from hermes_env.mcp.http import Gate
@@ -163,7 +169,7 @@ def _status_of(headers: dict[str, str]) -> int:
     async def test() -> None:
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": encoded}
-        await Gate(behind, TOKEN, ["box", "proxy.example"])(scope, _nothing, send)
+        await Gate(behind, TOKEN, ["box", "proxy.example", "other.example:8000"])(scope, _nothing, send)
 
     run(test)
     return int(sent[0]["status"])
@@ -173,7 +179,10 @@ def test_this_machine_has_the_names_that_it_is_given() -> None:
     for name, status in {
         "box": 200,
         "box:8000": 200,
-        "proxy.example": 200,
+        "Proxy.Example": 200,
+        "other.example:8000": 200,
+        "other.example:8001": 421,
+        "other.example": 421,
         "box.evil.example": 421,
         "box:8000.evil.example": 421,
         "evil.example": 421,

@@ -52,25 +52,23 @@ async def test_a_command_waits_for_its_reader(env: AsyncEnvironment, work: Path)
 
 
 @on_both
-async def test_to_leave_the_loop_within_a_block_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
-    async with env.stream(f"echo begun; sleep {nap}") as stream:
-        async for _ in stream:
+async def test_to_leave_the_loop_and_end_the_stream_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
+    async with env.stream(f"echo begun; sleep {nap}") as left:
+        async for piece in left:
+            assert piece == "begun\n"
             await until(lambda: having(nap))
             break
     assert not having(nap)
-    with pytest.raises(StopAsyncIteration):
-        await anext(stream)
-
-
-@on_both
-async def test_a_stream_that_is_closed_ends_its_command(env: AsyncEnvironment, nap: str) -> None:
-    stream = env.stream(f"echo begun; sleep {nap}")
-    assert await anext(stream) == "begun\n"
+    closed = env.stream(f"echo begun; sleep {nap}")
+    assert await anext(closed) == "begun\n"
     await until(lambda: having(nap))
-    await stream.aclose()
+    await closed.aclose()
     assert not having(nap)
-    await stream.aclose()
-    assert stream.result.interrupted
+    await closed.aclose()
+    for stream in (left, closed):
+        assert stream.result.interrupted
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
 
 
 async def test_a_command_that_fails_to_run_raises_behind_its_output(env: AsyncEnvironment) -> None:

@@ -140,11 +140,11 @@ def test_a_name_that_stands_for_no_code_is_told(tmp_path: Path, monkeypatch: pyt
 
 WRONG = [
     ([], 2, "line 1: a task has no field 'comand' (did you mean 'command'?)"),
-    (["--engine", "thread"], 125, "there is no engine 'thread' (did you mean 'threads'?)"),
-    (["--retry", "sometimes"], 125, "--retry sometimes: there is no such status"),
-    (["--limit", "local=1", "--limit", "local=2"], 125, "--limit local: it is given twice; keep one"),
-    (["--limit", "docker"], 125, "--limit docker: it should be a name, = and a number above 0"),
-    (["--budget", "0"], 125, "--budget 0: it should be greater than 0"),
+    (["--engine", "thread"], 2, "there is no engine 'thread' (did you mean 'threads'?)"),
+    (["--retry", "sometimes"], 2, "--retry sometimes: there is no such status"),
+    (["--limit", "local=1", "--limit", "local=2"], 2, "--limit local: it is given twice; keep one"),
+    (["--limit", "docker"], 2, "--limit docker: it should be a name, = and a number above 0"),
+    (["--budget", "0"], 2, "--budget 0: it should be a number of seconds above 0"),
 ]
 
 
@@ -203,7 +203,7 @@ def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
         press()
         return again.wait(60)
 
-    assert run_interruptibly(work, told.set, again=again.set)
+    assert run_interruptibly(work, lambda _: told.set(), again=again.set)
 
 
 def test_a_person_sees_how_far_it_is(opens, write, out: Path, nap: str) -> None:

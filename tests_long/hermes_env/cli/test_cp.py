@@ -15,9 +15,7 @@ from targets.command_line import WORDS, Opens, Start, in_this_process
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance.check import wait_until
-from hermes_env.cli.copying.copy import download, upload
-from hermes_env.cli.copying.places import Route, place_in, route_of
-from hermes_env.cli.copying.streams import download_stream, upload_stream
+from hermes_env.cli.copying import Route, download, download_stream, place_in, route_of, upload, upload_stream
 from hermes_env.cli.streams import LiveOutput
 
 Copies = Callable[[str, str], None]
@@ -206,7 +204,7 @@ def test_control_c_ends_it_and_leaves_no_part(
     assert wait_until(lambda: bool(list(tmp_path.glob("tmp/hermes-cp-*"))), 60)
     copying.send_signal(signal.SIGINT)
     assert copying.wait(60) == 130
-    assert copying.stderr and copying.stderr.read() == b""
+    assert copying.stderr and copying.stderr.read() == b"hermes-env: ended by Ctrl-C\n"
     assert there.names() == [] and not list((tmp_path / "tmp").iterdir())
 
 

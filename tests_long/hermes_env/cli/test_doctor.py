@@ -88,8 +88,8 @@ def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, config
     assert "terminal.ssh_port: it should be a whole number" in line_of(done.stdout, "ssh")
 
 
-def test_a_wrong_setting_is_one_line_and_exit_code_125(hermes_env, configure, tmp_path: Path) -> None:
+def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env, configure, tmp_path: Path) -> None:
     configure("terminal: {timeout: soon}\n")
     done = hermes_env("doctor")
-    assert (done.stdout, done.returncode) == ("", 125)
+    assert (done.stdout, done.returncode) == ("", 2)
     assert f"{tmp_path}/home/config.yaml, terminal.timeout: it should be a number" in done.stderr

@@ -25,7 +25,7 @@ def test_control_c_interrupts_the_command_with_130_and_leaves_nothing(start_herm
     assert process.stdout and process.stdout.readline() == b"begun\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (130, b"")
+    assert (process.returncode, errors) == (130, b"hermes-env: ended by Ctrl-C\n")
     assert all_gone(nap)
 
 

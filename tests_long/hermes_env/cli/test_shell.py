@@ -116,10 +116,10 @@ def test_a_backend_without_terminals_says_so(opens: Opens) -> None:
 def test_an_error_gives_the_terminal_back(opens: Opens, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(
-        "from hermes_env.cli.interactive import session\n"
+        "from hermes_env.cli import shell\n"
         "from hermes_env.cli import main\n"
         "def broken(*_): raise OSError('a fault')\n"
-        "session.InputPump = broken\n"
+        "shell.InputPump = broken\n"
         "import sys; sys.argv[:] = ['hermes-env', 'shell']\n"
         "main()\n"
     )

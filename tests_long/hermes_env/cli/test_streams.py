@@ -18,12 +18,11 @@ from targets.streamed import (
     streamed,
 )
 
-from environments import BaseEnvironment, UnsupportedError
+from environments import BaseEnvironment, CancelScope, UnsupportedError
 from environments.conformance.check import wait_until
 from environments.shell.process import ShellProcess
-from hermes_env.cli import streamed_command
-from hermes_env.cli.interactive.session import InteractiveSession
-from hermes_env.cli.streamed_command import Ending, StreamedCommand
+from hermes_env.cli.exec import Ending, run_streamed
+from hermes_env.cli.shell import InteractiveSession
 
 
 @pytest.fixture(scope="module", params=[local, per_command], ids=["local", "per command"])
@@ -61,10 +60,11 @@ def test_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironme
 
 def check_an_interrupt_ends_a_command(environment: BaseEnvironment, nap: str, source: int | None) -> None:
     sink = Sink()
-    command = StreamedCommand(f"echo begun; sleep {nap}", None, source)
-    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), command.interrupt()))
+    scope = CancelScope()
+    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), scope.cancel()))
     thread.start()
-    assert command.run(environment, sink) == Ending(130, interrupted=True)
+    ended = run_streamed(environment, f"echo begun; sleep {nap}", sink, scope, source=source)
+    assert ended == Ending(130, interrupted=True)
     thread.join()
     assert all_gone(nap)
 
@@ -73,11 +73,23 @@ def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[i
     check_an_interrupt_ends_a_command(environment, nap, pipe[0])
 
 
+def let_an_end_be_met_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this thread see that a process has ended only once it has."""
+    poll, here = ShellProcess.poll, threading.current_thread()
+
+    def late(process: ShellProcess) -> int | None:
+        if threading.current_thread() is here:
+            wait_until(lambda: poll(process) is not None, 2)
+        return poll(process)
+
+    monkeypatch.setattr(ShellProcess, "poll", late)
+
+
 def test_a_command_that_has_ended_as_it_was_interrupted_is_interrupted(
     environment: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not one that has ended with 143, which it was when its end was met before the interrupt."""
-    monkeypatch.setattr(streamed_command, "_POLL", 60)
+    let_an_end_be_met_late(monkeypatch)
     check_an_interrupt_ends_a_command(environment, nap, None)
 
 
@@ -86,17 +98,10 @@ def test_a_person_whose_command_has_ended_as_it_was_interrupted_has_interrupted_
 ) -> None:
     if not environment.capabilities.pty:
         return
-    poll, here = ShellProcess.poll, threading.current_thread()
-
-    def late(process: ShellProcess) -> int | None:
-        if threading.current_thread() is here:
-            wait_until(lambda: poll(process) is not None)
-        return poll(process)
-
-    monkeypatch.setattr(ShellProcess, "poll", late)
-    sink, ends = Sink(), os.openpty()
-    session = InteractiveSession(ends[1])
-    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), session.interrupt()))
+    let_an_end_be_met_late(monkeypatch)
+    sink, ends, scope = Sink(), os.openpty(), CancelScope()
+    session = InteractiveSession(ends[1], scope)
+    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), scope.cancel()))
     thread.start()
     assert session.run(environment, f"echo begun; sleep {nap}", sink) == 130
     thread.join()
@@ -109,4 +114,4 @@ def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str)
         check_a_person_is_at_a_terminal_there(environment, nap)
         return
     with open(os.openpty()[1], "rb") as terminal, pytest.raises(UnsupportedError):
-        InteractiveSession(terminal.fileno()).run(environment, "true", Sink())
+        InteractiveSession(terminal.fileno(), CancelScope()).run(environment, "true", Sink())

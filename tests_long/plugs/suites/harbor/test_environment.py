@@ -190,7 +190,7 @@ async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def test_a_person_gets_in(env: HermesEnvironment) -> None:
-    way_in = env.env.target.enter
+    way_in = (await env.env.target).enter
     done = subprocess.run(
         ["script", "-qec", " ".join(way_in), "/dev/null"],
         input=b"echo in-$((6*7))\nexit\n",

@@ -75,6 +75,14 @@ def test_on_this_machine_its_variables_are_there(make: Make, monkeypatch: pytest
     assert run(make(), "echo $OF_THIS_PROCESS") == ("here\n", 0)
 
 
+@pytest.mark.skipif("local" not in PLACE.tags, reason="it is about the plug on this machine")
+def test_prompts_may_name_variables_of_this_machine_and_no_keys(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THIS_PROCESS", "here\nand there")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-service")
+    said = make().get_template_vars()
+    assert said["OF_THIS_PROCESS"] == "here\nand there" and "OPENAI_API_KEY" not in said
+
+
 @HERE
 def test_on_this_machine_commands_run_in_this_processs_directory(make: Make) -> None:
     assert run(make(), "pwd") == (f"{Path.cwd()}\n", 0)

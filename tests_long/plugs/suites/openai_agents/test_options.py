@@ -15,6 +15,7 @@ from agents.sandbox import LocalSnapshotSpec, Manifest
 from agents.sandbox.errors import ExecTransportError, ExposedPortUnavailableError
 from agents.sandbox.session import BaseSandboxClientOptions
 from place import PLACE
+from threads import threads_of
 
 from hermes_env.plugs.openai_agents import HermesSandboxClient, HermesSandboxClientOptions
 
@@ -86,3 +87,16 @@ async def test_a_container_that_is_removed_is_not_replaced_until_the_session_is_
         assert await resumed.running()
         assert resumed.state.target_id
     await client.delete(resumed)
+
+
+@pytest.mark.skipif("local" not in PLACE.tags, reason="clients of engines and of SSH have threads of their own")
+async def test_commands_need_no_thread_each() -> None:
+    client = HermesSandboxClient(**PLACE.settings)
+    async with await client.create(manifest=Manifest()) as session:
+
+        async def use() -> None:
+            await session.exec("sleep 0.3")
+            await session.pty_exec_start("sleep 0.1", yield_time_s=0.3)
+
+        assert await threads_of(use) < 5
+    await client.delete(session)

@@ -11,6 +11,7 @@ from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.workspaces import Workspace, WorkspaceOutputLimitError, WorkspaceUnavailableError
+from threads import threads_of
 
 from hermes_env.plugs.pydantic_ai import HermesWorkspace
 
@@ -91,3 +92,8 @@ async def test_links_are_listed_as_what_they_lead_to(backend: HermesWorkspace) -
     assert made.exit_code == 0, made.stderr
     found = {entry.name: entry.is_dir for entry in await backend.list_dir(await backend.working_dir())}
     assert found.items() >= {"d": True, "to_dir": True, "to_file": False, "to_none": False}.items()
+
+
+@pytest.mark.skipif("local" not in PLACE.tags, reason="clients of engines and of SSH have threads of their own")
+async def test_commands_need_no_thread_each(backend: HermesWorkspace) -> None:
+    assert await threads_of(lambda: backend.run(["sleep", "0.3"])) < 5

@@ -1,1 +1,0 @@
-"""Copying files and directories between this machine and a target."""
