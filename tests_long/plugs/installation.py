@@ -34,7 +34,7 @@ def python_with(framework: Framework, release: Release) -> tuple[Path, str]:
     """
     KEPT.mkdir(exist_ok=True)
     folder = KEPT / f"{framework.name}-{release}"
-    program, python, stamp = _program(framework), folder / "bin" / "python", folder.with_suffix(".made-from")
+    program, python, stamp = program_for(framework), folder / "bin" / "python", folder.with_suffix(".made-from")
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may want it at once
         version = framework.lower_bound if release == "oldest" else _newest(program, framework)
@@ -51,7 +51,7 @@ def python_with(framework: Framework, release: Release) -> tuple[Path, str]:
     return python, version
 
 
-def _program(framework: Framework) -> str:
+def program_for(framework: Framework) -> str:
     """Return a Python of the version that a framework needs."""
     if not framework.python:
         return sys.executable
