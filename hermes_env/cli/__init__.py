@@ -20,7 +20,15 @@ if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "ow
 
 from environments.errors import TerminalError
 from hermes_env.cli.completion import prepare_completion
-from hermes_env.cli.errors import ERROR_EXIT_CODE, USAGE_EXIT_CODE, UsageError, Verb, report_error, unknown_verb
+from hermes_env.cli.errors import (
+    ERROR_EXIT_CODE,
+    USAGE_EXIT_CODE,
+    EndedBySignalError,
+    UsageError,
+    Verb,
+    report_error,
+    unknown_verb,
+)
 from hermes_env.cli.options import Verbose
 
 VERBS = {
@@ -52,7 +60,10 @@ class _Verbs(TyperGroup):
         if args[0] not in VERBS and not ctx.resilient_parsing and not args[0].startswith("-"):
             raise unknown_verb(args[0], list(VERBS))
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command and _verb(args[0]), rest
+        try:
+            return name, command and _verb(args[0]), rest
+        except KeyboardInterrupt:  # while modules are imported
+            raise EndedBySignalError("ended by Ctrl-C") from None
 
 
 def _verb(name: str) -> Verb:

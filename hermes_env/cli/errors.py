@@ -110,7 +110,8 @@ def tell(text: str, colour: str = "red") -> None:
     """
     if sys.stderr is None or (sys.stderr.isatty() and not has_room(sys.stderr.fileno())):
         return
-    typer.secho(f"hermes-env: {text}", fg=None if os.environ.get("NO_COLOR") else colour, err=True)
+    line = f"hermes-env: {text}"
+    typer.echo(line if os.environ.get("NO_COLOR") else typer.style(line, fg=colour), err=True)
 
 
 def report_error(error: Exception) -> int:

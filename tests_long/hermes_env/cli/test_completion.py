@@ -58,4 +58,4 @@ def test_other_shells_are_answered_as_their_scripts_ask(hermes_env: CommandLine)
         offers = hermes_env(**variables, _TYPER_COMPLETE_ARGS="hermes-env exec -b do").stdout
         assert "docker" in offers and "modal" not in offers
     done = hermes_env("completion", "tcsh")
-    assert done.returncode == 2 and "'tcsh' is not one of 'bash'" in done.stderr
+    assert (done.returncode, done.stderr) == (2, "hermes-env: SHELL tcsh: it should be one of bash, zsh, fish\n")
