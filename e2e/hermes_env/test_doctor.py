@@ -53,6 +53,6 @@ def test_it_shows_the_value_of_no_key(hermes_env: CommandLine, options: list[str
     assert "tcp://user:[REDACTED:" in done.stdout
     assert "shown-" not in done.stdout + done.stderr
     refused = hermes_env("exec", "-b", "docker", "--", "true", **given)
-    assert (refused.returncode, refused.stdout) == (125, "")
+    assert (refused.returncode, refused.stdout) == (2, "")
     assert "tcp://user:[REDACTED:" in refused.stderr
     assert "shown-" not in refused.stderr
