@@ -97,27 +97,34 @@ def _look(env: PersistentShellEnvironment) -> dict[str, _Seen]:
     said = [line.partition(" ")[::2] for line in env.run_control(THERE_NOW).output.splitlines()]
     uptime = float(next((words.split()[0] for kind, words in said if kind == "uptime" and words), "0"))
     seen: dict[str, _Seen] = defaultdict(_Seen)
-    before = ""
+    stat = ""
     for kind, words in said:
-        # Of what one environment has started from within another's command, the inner one stands last.
-        name = words.rpartition(":")[2].partition("/")[0] if kind == "process" else words.rpartition("/hermes-")[2]
-        if kind in ("process", "directory") and (found := _ID.fullmatch(name)) and found[1] != env.id:
-            _add(seen[found[1]], kind, words, before, uptime)
-        before = words
+        if kind == "stat":
+            stat = words
+        elif kind == "process":
+            # Of what one environment has started from within another's command, the inner one stands last.
+            name = words.rpartition(":")[2].partition("/")[0]
+            if (found := _ID.fullmatch(name)) and found[1] != env.id:
+                _add_process(seen[found[1]], stat, uptime)
+        elif kind == "directory":
+            size, _, path = words.partition("\t")
+            path = path.rstrip("/")
+            if (found := _ID.fullmatch(path.rpartition("/hermes-")[2])) and found[1] != env.id:
+                _add_directory(seen[found[1]], path, size)
     return dict(seen)
 
 
-def _add(seen: _Seen, kind: str, words: str, before: str, uptime: float) -> None:
-    """Add a process or a directory, of which the line before says more."""
-    numbers = [word for word in before.split() if is_number(word)]
-    if kind == "directory" and words not in seen.directories:
-        seen.directories.append(words)
-        seen.size += int(numbers[0]) * 1024 if numbers else 0
-    elif kind == "process":
-        seen.processes += 1
-        fields = before.split()
-        if len(fields) > 19 and is_number(fields[19]):  # behind the process's name the 20th is when it was started
-            seen.age = max(seen.age, uptime - int(fields[19]) / TICKS)
+def _add_process(seen: _Seen, stat: str, uptime: float) -> None:
+    seen.processes += 1
+    fields = stat.split()
+    if len(fields) > 19 and is_number(fields[19]):  # behind the process's name the 20th is when it was started
+        seen.age = max(seen.age, uptime - int(fields[19]) / TICKS)
+
+
+def _add_directory(seen: _Seen, path: str, size: str) -> None:
+    if path not in seen.directories:
+        seen.directories.append(path)
+        seen.size += int(size) * 1024 if is_number(size) else 0
 
 
 def _end(way: _Way, name: str) -> None:

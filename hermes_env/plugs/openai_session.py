@@ -28,6 +28,9 @@ _IN_MEMORY = 16 * 1024 * 1024  # bytes of an archive; a larger one is in a file 
 class HermesSandboxSession(CommandSession):
     """A sandbox: an environment, with a workspace in it."""
 
+    _fingerprints: Path | None = None
+    """The file with the workspace's fingerprint; None until a script that makes one was installed."""
+
     async def _ensure_runtime_helper_installed(self, helper: RuntimeHelperScript) -> PurePath:
         """Put a script of openai-agents where it goes with the session, and not where it would stay on a host."""
         place = PurePosixPath(await self._call(self.env.scratch_directory), helper.name)
@@ -35,7 +38,7 @@ class HermesSandboxSession(CommandSession):
         return await super()._ensure_runtime_helper_installed(replace(helper, install_path=place))
 
     def _snapshot_fingerprint_cache_path(self) -> Path:
-        return self._fingerprints  # asked for after a script was installed
+        return self._fingerprints or super()._snapshot_fingerprint_cache_path()
 
     async def _validate_path_access(self, path: Path | str, *, for_write: bool = False) -> Path:
         """Refuse a path that links lead out of the workspace: the base class only looks at its text."""

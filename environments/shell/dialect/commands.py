@@ -486,13 +486,12 @@ for f in $(command -p grep -lsF {MARKER_VARIABLE}= /proc/[0-9]*/environ); do
     command -p tr '\0' '\n' <"$f" | command -p sed -n 's|^{MARKER_VARIABLE}=|process |p'
   fi
 done 2>/dev/null
-for d in /tmp/hermes-* "${{TMPDIR:-/tmp}}"/hermes-*; do
-  if [ -d "$d" ]; then printf 'size %s\ndirectory %s\n' "$(command -p du -sk -- "$d" 2>/dev/null)" "$d"; fi
-done
+command -p du -sk -- /tmp/hermes-*/ "${{TMPDIR:-/tmp}}"/hermes-*/ 2>/dev/null | command -p sed 's|^|directory |'
 printf 'uptime %s\n' "$(command -p cat /proc/uptime)"
 """
 """Prints what environments have made outside of containers: `process MARKER` behind a line `stat`, with what the kernel
-knows of that process, and `directory PATH` behind a line `size`, with KB; and `uptime` in the end."""
+knows of that process; `directory KB PATH/`, with a tab between; and `uptime` in the end. One `du` looks at all
+directories: there may be hundreds, and the answer is waited for."""
 
 # Users of the target.
 
