@@ -209,7 +209,7 @@ class Run:
             elif isinstance(transport, UnixSocketTransport) and not transport.has_begun:
                 transport.close()
             elif transport:
-                steps.append(in_worker(transport.close))
+                steps["the transport of its tool calls"] = in_worker(transport.close)
             await side_by_side(steps, deadline)
             self._calls.close()
             self._output.finish()
@@ -228,8 +228,8 @@ class Run:
         return result_of(self._printed, self._calls, ended_by_us, code, message, seconds, limit)
 
 
-def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> list[Awaitable[object]]:
-    """Return what is awaited at the end of a script, side by side, once its dispatcher is closed.
+def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict[str, Awaitable[object]]:
+    """Return what is awaited at the end of a script, side by side, once its dispatcher is closed; see `side_by_side`.
 
     Args:
         dispatcher: The dispatcher.
@@ -246,7 +246,10 @@ def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> list
         if scope.has_remains:  # of a tool that has ended since
             await in_worker(scope.end_remains)
 
-    return [remains(), *([in_worker(dispatcher.join)] if dispatcher.is_awaiting else [])]
+    ends: dict[str, Awaitable[object]] = {"its processes": remains()}
+    if dispatcher.is_awaiting:
+        ends["its tool calls"] = in_worker(dispatcher.join)
+    return ends
 
 
 def forced_end(by: Status, timeout: float) -> tuple[int, str]:

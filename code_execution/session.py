@@ -339,7 +339,8 @@ class KeptPython:
             if ended_by_us and self._ending:
                 await asyncio.wait((self._ending, self._done), timeout=SCRIPT_GRACE, return_when=FIRST)
             ending = None if self.is_done else self.end(ended_by_us)
-            await side_by_side(ends_of(dispatcher, ending), time.monotonic() + ENDING_LIMIT)
+            limit = ENDING_LIMIT + (REMOVAL_LIMIT if ending else 0)
+            await side_by_side(ends_of(dispatcher, ending), time.monotonic() + limit)
             if not self.is_done:
                 self._output.finish()
             elif self._output.printed:
@@ -358,7 +359,7 @@ class KeptPython:
                 await asyncio.wait((self._ending,), timeout=LAST_WORDS)
             self._relay.end()
             forced = "interrupted" if self.process.runs else ended_by_us
-            await side_by_side([self.process.end_processes(forced, deadline)], deadline)
+            await side_by_side({"its processes": self.process.end_processes(forced, deadline)}, deadline)
             await self.process.remove(max(0.0, deadline - time.monotonic()) + REMOVAL_LIMIT)
 
     async def came_of(self, ended_by_us: Status | None, timeout: float) -> tuple[int, str | None]:

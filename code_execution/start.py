@@ -145,7 +145,7 @@ class PythonProcess:
         if process is None:
             return
         if ended_by_us is None and left in ("none", "some"):
-            await side_by_side([done(process.wait)], deadline)
+            await asyncio.wait((spawn(_taken(done(process.wait))),), timeout=max(0.0, deadline - time.monotonic()))
         if process.running or ended_by_us or left != "none":
             await done(process.kill)  # also what a script that ended by itself left in the background
 
@@ -158,7 +158,7 @@ class PythonProcess:
         elif not self.messages.removed:
             text = f"{removing(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"
             removal = in_worker(partial(self._env.internal.execute, text, timeout=limit))
-            await side_by_side([removal], time.monotonic() + limit)
+            await side_by_side({"its directory": removal}, time.monotonic() + limit)
 
     def check(self, ended_by_us: Status | None) -> None:
         """Raise what is to be raised if no script has run, and note whether this Python works.
@@ -238,18 +238,24 @@ def is_cleaned_up(env: BaseEnvironment) -> bool:
     return False
 
 
-async def side_by_side(steps: Sequence[Awaitable[object]], deadline: float) -> None:
+async def side_by_side(steps: Mapping[str, Awaitable[object]], deadline: float) -> None:
     """Take steps at the same time, and wait for them until the deadline.
 
-    A target that a script has stopped may never answer. Such a step goes on by itself, and nobody waits for it.
+    A target that a script has stopped may never answer, and one that is loaded may answer late. Such a step goes on
+    by itself.
+
+    Args:
+        steps: The steps, each by what it ends.
+        deadline: When the wait is over, on the monotonic clock.
 
     Raises:
         Exception: What a step raised, but for TerminalError, which is logged.
     """
-    tasks = [spawn(_taken(step)) for step in steps]
+    tasks = {spawn(_taken(step)): name for name, step in steps.items()}
     _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
     if late:
-        _log.warning("a script could not be ended in time; what is left of it is still being looked for")
+        names = ", ".join(name for task, name in tasks.items() if task in late)
+        _log.warning("a script could not be ended in time; what is left of it (%s) is still being ended", names)
     for task in tasks:
         if task.done() and (error := task.result()):
             raise error

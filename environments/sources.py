@@ -510,7 +510,8 @@ class _Names:
             given = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, f"argument {key}")
             if name not in self._known and not self._is_foreign(name):
                 by_word = (f" (did you mean {own!r}?)" for own in self._own.values() if own in name.split("_"))
-                raise self._unknown(given, self._hint(name, 0.6) or next(by_word, ""), name)
+                hint = self._hint(name, 0.6) or next(by_word, "") or _hint_at_others(name)
+                raise self._unknown(given, hint, name)
             layer[name] = given
         return layer
 
@@ -596,10 +597,17 @@ class _Names:
                 f"{given.where}: backend {self._backend!r} cannot keep what runs in it from the network; use "
                 "bubblewrap, docker, singularity, modal or daytona, or leave it unset"
             )
-        allowed = [*sorted(GENERAL), *self._own.values(), *self._of_over]
-        return SettingsError(
-            f"{given.where}: no such setting of backend {self._backend!r}{hint}; allowed: {', '.join(allowed)}"
-        )
+        hint = hint or f"; allowed: {', '.join([*sorted(GENERAL), *self._own.values(), *self._of_over])}"
+        return SettingsError(f"{given.where}: no such setting of backend {self._backend!r}{hint}")
+
+
+def _hint_at_others(name: str) -> str:
+    """Return a hint at the nearest setting of any backend, or one that is a word of the name; or nothing."""
+    theirs = {other: setting_names(backend_settings_class(other)) for other in BUILT_IN}
+    every = {own for names in theirs.values() for own in names}
+    near = nearest(name, every, 0.6) or next((word for word in name.split("_") if word in every), None)
+    having = ", ".join(other for other, names in theirs.items() if near in names)
+    return f" (did you mean {near!r}, a setting of {having}?)" if near else ""
 
 
 _ENV_MAPPING = "\0env"

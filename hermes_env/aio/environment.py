@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _P = ParamSpec("_P")
 Hook = Callable[..., object]
-"""A function as `create_environment` takes it, or the same as a coroutine function."""
+"""A callback as the call without `await` takes it, or the same as a coroutine function."""
 
 
 # Methods and properties, made of those of the same name beneath.

@@ -13,11 +13,8 @@ from code_execution.limits import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
 from hermes_env.aio.calls import awaited_at_home, in_thread
-from hermes_env.aio.environment import AsyncEnvironment, Block, as_coroutine
+from hermes_env.aio.environment import AsyncEnvironment, Block, Hook, as_coroutine
 from rpc import ToolErrors
-
-Callback = Callable[..., object]
-"""A function as `execute_code` takes it, or the same as a coroutine function."""
 
 
 async def aexecute_code(
@@ -30,23 +27,23 @@ async def aexecute_code(
     mode: Mode | None = None,
     transport: TransportName = "auto",
     interrupt: threading.Event | None = None,
-    on_output: Callback | None = None,
-    on_tool_call: Callback | None = None,
+    on_output: Hook | None = None,
+    on_tool_call: Hook | None = None,
     tool_errors: ToolErrors | None = None,
     argv: Sequence[str] = (),
     session_env: bool = False,
     mcp_servers: bool | None = None,
-    before_script: Callback | None = None,
-    before_tool_call: Callback | None = None,
+    before_script: Hook | None = None,
+    before_tool_call: Hook | None = None,
     record: str | os.PathLike[str] | None = None,
     session: AsyncPythonSession | PythonSession | str | bool | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment, see `code_execution.execute_code`: the same arguments, awaited.
 
-    What is a coroutine function of `tools`, or a callback, is awaited on the loop of the task that awaits this one, so
-    that it may use the clients, locks and queues of that loop. Several run side by side. A tool may await calls of the
-    same environment. When the task is cancelled, the script, its tools and all they started are ended first; when the
-    script ends, so do tools that are still awaited.
+    Coroutine functions among `tools` and callbacks are awaited on the loop of the task that awaits this one, so that
+    they may use its clients, locks and queues. Several run side by side. A tool may await calls of the same
+    environment. When the task is cancelled, the script, its tools and all they started are ended first. Tools that are
+    still awaited end with the script.
 
     Returns:
         The result, as of `execute_code`.

@@ -33,9 +33,9 @@ VERBS = {
     "gc": "Remove what killed processes have left behind.",
     "batch": "Run many tasks, each in an environment.",
     "mcp": "Serve the tools to MCP clients.",
-    "report": "Make an HTML page of a record.",
+    "report": "Make a page of a record.",
     "doctor": "Show which backends are ready, and what the others need.",
-    "completion": "Print a script that has a shell complete all of this.",
+    "completion": "Print a script that has a shell complete this command.",
 }
 _WORDS_FOLLOW = ("exec", "run", "shell")
 """Commands of which all words behind the first operand are the target's own, also if they begin with a dash."""

@@ -13,7 +13,7 @@ VARIABLE = "_HERMES_ENV_COMPLETE"
 
 
 def completion_command(
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
     """Print a script that has a shell complete this command.
 

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -17,6 +16,7 @@ from typer.core import TyperCommand
 from environments.errors import DeniedError, SettingsError, StartStoppedError, TerminalError
 from environments.model_view import plain
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from environments.validation import closest
 from hermes_env.cli.streams import has_room
 
 USAGE_EXIT_CODE = 2
@@ -27,6 +27,8 @@ ERROR_EXIT_CODE = 125
 JsonObject = dict[str, object]
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
 """The parser's class of errors, which typer has no public name for."""
+_NEAR = 0.7
+"""How alike a name has to be to be suggested, from 0 to 1."""
 _OPTIONS_OF_SETTINGS = {"backend": "--backend", "cwd": "--cwd", "record": "--record"}
 
 
@@ -61,7 +63,7 @@ def words_of(error: Exception) -> str:
     from environments.redaction import without_secrets  # with the first error
 
     text = _words_of_usage(error) if isinstance(error, UsageError) else str(error)
-    return without_secrets(plain(re.sub(r"^argument (\w+):", _as_option, text)))
+    return without_secrets(plain(re.sub(r"^(?:argument (?=\w+:)|(?=backend:))(\w+):", _as_option, text)))
 
 
 def _as_option(found: re.Match[str]) -> str:
@@ -76,29 +78,29 @@ def _words_of_usage(error: Any) -> str:  # noqa: ANN401  # see `UsageError`
     match type(error).__name__:
         case "NoSuchOption":
             known = [word for each in command.get_params(error.ctx) for word in each.opts] if command else []
-            message = f"there is no option {error.option_name}{_did_you_mean(error.option_name, known)}"
+            message = f"there is no option {error.option_name}{closest(error.option_name, known, _NEAR)}"
         case "MissingParameter" if parameter is not None:
-            is_option = parameter.param_type_name == "option"
-            name = max(parameter.opts, key=len) if is_option else parameter.metavar or parameter.name.upper()
-            message = f"{name} is missing"
+            message = f"{_name_of(parameter)} is missing"
         case "BadOptionUsage":
             needs = "takes no value" if "not take" in message else "needs a value"
             message = f"{error.option_name} {needs}"
         case "BadParameter" if parameter is not None:
-            message = f"{max(parameter.opts, key=len)}: {message}"
+            name = _name_of(parameter)
+            if choice := re.fullmatch("'(.*)' is not one of (.*)", message):
+                return f"{name} {choice[1]}: it should be one of {choice[2].replace(chr(39), '')}"
+            message = f"{name}: {message}"
         case _ if extra := re.search(r"extra argument.*\((.*)\)$", message):
             message = f"unexpected argument {extra[1]}"
     return f"{message}; see `{error.ctx.command_path} --help`" if error.ctx else message
 
 
-def _did_you_mean(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f" (did you mean {near[0]}?)" if near else ""
+def _name_of(parameter: Any) -> str:  # noqa: ANN401  # see `UsageError`
+    return str(max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.metavar)
 
 
 def unknown_verb(name: str, known: list[str]) -> WrongUsageError:
     """Return the error for a command that there is not."""
-    return WrongUsageError(f"there is no command {name!r}{_did_you_mean(name, known)}; see `hermes-env --help`")
+    return WrongUsageError(f"there is no command {name!r}{closest(name, known, _NEAR)}; see `hermes-env --help`")
 
 
 def tell(text: str, colour: str = "red") -> None:

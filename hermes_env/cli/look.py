@@ -10,6 +10,7 @@ from environments.errors import TerminalError
 from environments.inventory import Inventory, take_inventory
 from environments.model_view import plain
 from environments.redaction import without_secrets
+from environments.registry import backend_settings_class
 from hermes_env.cli.errors import tell
 from hermes_env.cli.foreground import Foreground
 from hermes_env.progress import ShownLook
@@ -25,9 +26,12 @@ def looked_for(backend: str | None, verbose: int = 0) -> Inventory:
         verbose: See `ShownLook`.
 
     Raises:
-        TerminalError: The backend that is named cannot be looked at.
+        SettingsError: There is no backend of that name.
+        TerminalError: It cannot be looked at.
         EndedBySignalError: Ctrl-C ended the wait.
     """
+    if backend:
+        backend_settings_class(backend)
     inventory = shown_look(partial(take_inventory, [backend] if backend else None), verbose)
     if backend and (why := inventory.failed.get(backend)):
         raise TerminalError(why)

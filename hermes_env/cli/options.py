@@ -135,7 +135,7 @@ def settings_from(assignments: list[str] | None, **options: object) -> dict[str,
     for assignment in assignments or []:
         key, equals, text = assignment.partition("=")
         if not equals or not key:
-            raise SettingsError(f"--set {key}: it should be KEY=VALUE, such as --set timeout=60")
+            raise SettingsError(f"--set {key or equals}: it should be KEY=VALUE, such as --set timeout=60")
         if key == "backend":
             raise SettingsError("--set backend: use --backend instead")
         if key in settings:

@@ -75,7 +75,8 @@ class HermesSandbox(BaseSandbox):
         output = self.env.model_view(strip=False).captured(result.captured).with_count()
         if result.timed_out:
             limit = self.env.settings.timeout if timeout is None else timeout
-            output += f"\nError: Command timed out after {limit:g} seconds"
+            limit_text = f"{limit:.3f}".rstrip("0").rstrip(".")
+            output += f"\nError: Command timed out after {limit_text} seconds"
         return ExecuteResponse(output, result.exit_code, truncated=bool(result.omitted_bytes))
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 from targets.plain_local import PlainLocal
+from targets.processes import all_gone
 
 from code_execution import execute_code
 from code_execution.limits import TransportName
 from code_execution.start import PythonProcess
 from environments import BaseEnvironment, EnvironmentLostError, create_environment, load_settings
+from environments.conformance.check import wait_until
 from rpc import file_queue
 
 SHEDS_ALL = """
@@ -228,3 +230,25 @@ def test_an_error_of_the_process_behind_the_time_out_is_no_fault_of_the_loop(
     gc.collect()
     assert env.execute("echo goes on").output == "goes on\n"
     assert "met a fault" not in caplog.text
+
+
+def test_an_end_that_is_late_is_told_once_with_what_is_late(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, nap: str
+) -> None:
+    """A machine may be so loaded that a script's processes are found late. The call ends in its time all the same."""
+    goes_on, ended = threading.Event(), threading.Event()
+
+    def hunt(marker: str, brand: str | None) -> None:
+        goes_on.wait(60)
+        ended.set()
+
+    monkeypatch.setattr(env, "hunt", hunt)
+    monkeypatch.setattr("code_execution.run.ENDING_LIMIT", 1.0)
+    code = f"import subprocess, time\nsubprocess.Popen(['sleep', '{nap}'])\nprint('on', flush=True)\ntime.sleep(1000)"
+    result = execute_code(code, env=env, tools={}, timeout=3)
+    assert result.status == "timeout"
+    told = [record.getMessage() for record in caplog.records if "could not be ended in time" in record.getMessage()]
+    goes_on.set()
+    assert ended.wait(60)
+    assert told == ["a script could not be ended in time; what is left of it (its processes) is still being ended"]
+    assert wait_until(lambda: all_gone(nap), 60)

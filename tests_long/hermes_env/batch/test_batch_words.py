@@ -28,7 +28,7 @@ WRONG_WORDS = {
         "success,error,timeout,interrupted,lost"
     ),
     ("--engine", "thread"): "there is no engine 'thread' (did you mean 'threads'?); there are: threads, ray",
-    ("--budget", "0"): "--budget 0: it should be greater than 0",
+    ("--budget", "0"): "--budget 0: it should be a number of seconds above 0",
     ("--limit", "docker"): "--limit docker: it should be a name, = and a number above 0",
 }
 
@@ -56,7 +56,7 @@ def test_a_wrong_line_is_one_line_with_its_number_the_field_and_a_guess(batch, t
 
 def test_a_wrong_word_is_one_line(batch) -> None:
     for words, said in WRONG_WORDS.items():
-        assert batch('{"id": "a", "command": "true"}\n', *words) == (125, f"hermes-env: {said}\n")
+        assert batch('{"id": "a", "command": "true"}\n', *words) == (2, f"hermes-env: {said}\n")
 
 
 def test_a_missing_file_is_one_line(batch) -> None:

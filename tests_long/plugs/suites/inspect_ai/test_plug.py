@@ -6,7 +6,9 @@ import json
 import secrets
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -177,6 +179,18 @@ async def test_a_command_ends_in_the_sandbox_when_nobody_awaits_it(box: SandboxE
     with anyio.fail_after(30):
         while (await box.exec(["sh", "-c", looking])).stdout != "0\n":
             await anyio.sleep(0.05)
+
+
+async def test_commands_side_by_side_take_no_thread_each(box: SandboxEnvironment) -> None:
+    wait = "echo > begun-$0; until [ -e go ]; do sleep 0.1; done"
+    async with anyio.create_task_group() as group:
+        for number in range(20):
+            group.start_soon(partial(box.exec, ["sh", "-c", wait, str(number)], concurrency=False))
+        while (await box.exec(["sh", "-c", "ls begun-* 2> /dev/null | wc -l"])).stdout.strip() != "20":
+            await anyio.sleep(0.05)
+        threads = threading.active_count()
+        await box.write_file("go", "")
+    assert threads < 20
 
 
 async def test_too_much_output_is_an_error_that_has_the_beginning(box: SandboxEnvironment) -> None:
