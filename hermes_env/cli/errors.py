@@ -123,7 +123,7 @@ def report_error(error: Exception) -> int:
 
 def _without_type(name: str, text: str) -> tuple[str, str]:
     """Return a row of help without what typer writes of types, as a metavar has it in a word."""
-    return re.sub(r" <[^>]*>(\.\.\.)?$", "", name), text.removesuffix("[required]").rstrip()
+    return re.sub(r" <[^>]*>(\.\.\.)?$", "", name), re.sub(r"\s*\\?\[required\]$", "", text)
 
 
 class Verb(TyperCommand):
