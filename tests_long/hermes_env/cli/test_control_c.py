@@ -56,6 +56,17 @@ def test_a_batch_is_ended(opens: Opens, tmp_path: Path, nap: str) -> None:
     assert all_gone(nap)
 
 
+@pytest.mark.parametrize(
+    ("options", "begun"), [(("--http", "127.0.0.1:0"), r"http://127\.0\.0\.1:\d+/mcp"), ((), "Ctrl-C ends it")]
+)
+def test_a_server_is_ended(opens: Opens, options: tuple[str, ...], begun: str) -> None:
+    person = opens("mcp", *options, HERMES_MCP_TOKEN="a token that is long enough")
+    person.sees(begun)
+    person.type("\x03")
+    person.sees(SAID)
+    assert person.sees_the_end() == 130
+
+
 def test_a_question_is_answered_by_it_with_the_end(opens: Opens, configure) -> None:
     configure("approvals: {ask: [echo]}\n")
     person = opens("exec", "--", "echo never")
