@@ -654,7 +654,8 @@ def main(
     if adopts:
         keeper.end_what_is_left()
     keeper.last_words()
-    os._exit(0)
+    # Success has the shell read on, and a script that was on its way to a session that has ended is not for it.
+    os._exit(CUT_SHORT if control and not (keeper.is_told_to_end or keeper.is_lost) else 0)
 
 
 def begin_here() -> None:

@@ -20,6 +20,7 @@ from code_execution import PythonSession, execute_code
 from code_execution.output import Results
 from code_execution.session import AFRESH, MOST_NAMES, KeptPython
 from code_execution.session_program import drawn_figures
+from code_execution.start import PythonProcess
 from environments import (
     BaseEnvironment,
     CancelScope,
@@ -335,3 +336,30 @@ def test_results_that_lie_take_no_more_than_their_limit() -> None:
     for lie in (b"v 99999999 0\n", b"x" * 5000, b"d 1 2\n", b"d -1 a b c\n", b"v -1 0\n"):
         with pytest.raises(TerminalError, match="tampered"):
             Results(word, 1000).feed(mark + lie)
+
+
+KILLED_SOON = """
+import os, subprocess, sys, threading
+ignores = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+subprocess.Popen([sys.executable, "-c", ignores], stdout=subprocess.PIPE).stdout.readline()
+threading.Timer(0.1, os.kill, (os.getpid(), 9)).start()
+"""
+"""Leaves what its keeper is busy with for seconds behind its end."""
+
+
+def test_a_script_that_was_on_its_way_when_the_python_ended_is_not_run_by_the_shell(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(PythonProcess, "_note_end", lambda _: ended.set())  # as if it had not arrived yet
+    process = env.start("sleep 1000")
+    with PythonSession(env) as session:
+        assert session.execute(KILLED_SOON).status == "success"
+        assert ended.wait(60)
+        result = session.execute(f"1\ntouch {tmp_path}/shell_was_here\n")
+        assert (result.status, result.exit_code) == ("error", 137)
+        monkeypatch.undo()
+        assert session.execute("2").value == "2"
+    assert not (tmp_path / "shell_was_here").exists()
+    assert process.running
+    process.kill()
