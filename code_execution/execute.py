@@ -21,7 +21,14 @@ from code_execution.run import Script, run_script
 from code_execution.session import OwnSessions, ScriptSession
 from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
-from environments.errors import DENIED, EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
+from environments.errors import (
+    DENIED,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    SettingsError,
+    TerminalError,
+    UnsupportedError,
+)
 from environments.extras import missing_library
 from environments.loop import Call, run
 from environments.observation.events import UNOBSERVED, Facts, Operation
@@ -219,14 +226,14 @@ def errors_as_results(env: BaseEnvironment, began: float) -> Iterator[list[Execu
     """Have a TerminalError in the block be a result, the one item of the list, but for what is not the script's doing.
 
     Raises:
-        EnvironmentLostError, EnvironmentStartError, UnsupportedError: As they are.
+        EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError: As they are.
     """
     failed: list[ExecutionResult] = []
     try:
         yield failed
     except TerminalError as error:
         env.model_view().hide_in(error)
-        if isinstance(error, EnvironmentLostError | EnvironmentStartError | UnsupportedError):
+        if isinstance(error, EnvironmentLostError | EnvironmentStartError | SettingsError | UnsupportedError):
             raise
         failed.append(not_run(str(error), time.monotonic() - began))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from targets.backends import ssh_server
 from targets.command_line import CommandLine
 from targets.engines import PYTHON_IMAGE
 
@@ -24,3 +27,16 @@ def test_one_tells_of_a_pull_and_two_show_its_record_in_the_log(hermes_env: Comm
     assert "pulling image hermes-test-absent:none" in once.stderr and " INFO " not in once.stderr
     twice = hermes_env("exec", "-vv", *ABSENT)
     assert " INFO environments.docker.image: pulling image hermes-test-absent:none" in twice.stderr
+
+
+def test_the_key_of_a_new_ssh_host_is_one_line_and_no_line_once_it_is_known(
+    hermes_env: CommandLine, tmp_path: Path
+) -> None:
+    with ssh_server(tmp_path) as server:
+        words = ["-b", "ssh", *(f"--set={name}={value}" for name, value in server.settings.items()), "-n", "true"]
+        first = hermes_env("exec", *words)
+        assert (first.returncode, first.stdout) == (0, "")
+        (line,) = first.stderr.splitlines()
+        assert line.startswith("hermes-env: backend 'ssh': accepted the key of unknown host ")
+        assert "SHA256:" in line and line.endswith(f"added to {server.known_hosts}")
+        assert hermes_env("exec", *words).stderr == ""

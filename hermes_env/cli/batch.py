@@ -9,13 +9,19 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
 from environments.errors import SettingsError
-from environments.model_view import plain
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from hermes_env.batch import Summary, TaskError, run_batch
+from hermes_env.batch.options import Retry, work_named
+from hermes_env.batch.progress import SHOW_CURSOR, ShownBatch
+from hermes_env.batch.result import STATUSES, Status
+from hermes_env.cli.debug_log import show_new_host_keys
+from hermes_env.cli.errors import WrongUsageError
+from hermes_env.cli.foreground import run_interruptibly
 from hermes_env.cli.options import (
     Backend,
     Cwd,
@@ -27,14 +33,9 @@ from hermes_env.cli.options import (
     settings_from,
     whole_number,
 )
+from hermes_env.progress import ShownProgress
 
-if TYPE_CHECKING:
-    from hermes_env.batch import Summary
-    from hermes_env.batch.engine import Work
-    from hermes_env.batch.options import Retry
-    from hermes_env.batch.result import Status
-
-FAILED_EXIT_CODE, USAGE_EXIT_CODE = 1, 2
+FAILED_EXIT_CODE = 1
 Number = TypeVar("Number", int, float)
 
 
@@ -100,10 +101,7 @@ def batch_command(
     Exit codes: 0 each task is a success, 1 not each; 124 the budget was over, 130 Ctrl-C, 125 another error of
     hermes-env, 2 wrong usage, setting or task.
     """
-    from hermes_env.batch import run_batch
-    from hermes_env.batch.progress import ShownBatch
-    from hermes_env.progress import ShownProgress
-
+    show_new_host_keys()
     interrupt = threading.Event()
     settings = {**settings_from(assignments, cwd=cwd, record=record), **({"backend": backend} if backend else {})}
     with ShownBatch() as shown, ShownProgress(verbose) as starts:
@@ -113,7 +111,7 @@ def batch_command(
             run_batch,
             tasks,
             settings,
-            _function(work),
+            None if work is None else work_named(work),
             workers=workers,
             engine=engine,
             out=out,
@@ -127,26 +125,12 @@ def batch_command(
             address=address,
             resources=_numbers("--resource", resource, float),
         )
-        summary = _run(batch, interrupt)
+        try:
+            summary = run_interruptibly(batch, partial(_end, interrupt), again=_leave)
+        except TaskError as error:
+            raise WrongUsageError(str(error)) from error
     _say_how_it_ended(summary, as_json=as_json)
     raise typer.Exit(_exit_code_of(summary))
-
-
-def _function(name: str | None) -> Work | None:
-    from hermes_env.batch.options import work_named
-
-    return None if name is None else work_named(name)
-
-
-def _run(work: Callable[[], Summary], interrupt: threading.Event) -> Summary:
-    from hermes_env.batch import TaskError
-    from hermes_env.cli.foreground import run_interruptibly
-
-    try:
-        return run_interruptibly(work, partial(_end, interrupt), again=_leave)
-    except TaskError as error:
-        typer.secho(f"hermes-env: {plain(str(error))}", fg="red", err=True)
-        raise typer.Exit(USAGE_EXIT_CODE) from None
 
 
 def _say_how_it_ended(summary: Summary, *, as_json: bool) -> None:
@@ -162,8 +146,6 @@ def _exit_code_of(summary: Summary) -> int:
 
 
 def _retried(text: str) -> Retry | list[Status]:
-    from hermes_env.batch.result import STATUSES
-
     if text == "never":
         return "never"
     if text == "always":
@@ -200,8 +182,6 @@ def _end(interrupt: threading.Event, signal: str) -> None:
 
 def _leave() -> None:
     """Leave at once, after a second Ctrl-C."""
-    from hermes_env.batch.progress import SHOW_CURSOR
-
     ending = SHOW_CURSOR if sys.stderr.isatty() else ""
     sys.stderr.write(f"{ending}\nhermes-env: left at once; the same command goes on, and removes what is left\n")
     sys.stderr.flush()

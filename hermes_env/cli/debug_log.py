@@ -1,4 +1,4 @@
-"""The log of this package on standard error, for `-vv`."""
+"""The log of this package on standard error: all of it for `-vv`, else the keys of new SSH hosts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import sys
 
 from environments.log import redacted
 from environments.model_view import plain
+from hermes_env.cli.errors import tell
 
 PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution", "hermes_env")
+_LOGIN = "environments.ssh.login"
 _FORMAT = "hermes-env: %(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
 
 
@@ -20,6 +22,19 @@ def log_to_stderr() -> None:
         if not any(isinstance(each, _StderrHandler) for each in logger.handlers):
             logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
+
+
+def show_new_host_keys() -> None:
+    """Write a line for each key of an unknown SSH host that is accepted, unless `-vv` shows it. Once is enough."""
+    logger = logging.getLogger(_LOGIN)
+    if not any(isinstance(each, _NewHostKeys) for each in logger.handlers):
+        logger.addHandler(_NewHostKeys(logging.WARNING))
+
+
+class _NewHostKeys(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if not any(isinstance(each, _StderrHandler) for each in logging.getLogger(PACKAGES[0]).handlers):
+            tell(plain(record.getMessage()), "yellow")
 
 
 class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it is no generic where it runs

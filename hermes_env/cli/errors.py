@@ -37,7 +37,7 @@ class EndedBySignalError(TerminalError):
 
 
 class WrongUsageError(SettingsError):
-    """The words of the command line do not go together."""
+    """The words of the command line do not go together, or a task of a batch is wrong."""
 
 
 def exit_code_of_error(error: Exception) -> int:

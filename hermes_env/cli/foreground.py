@@ -14,6 +14,7 @@ from environments import BaseEnvironment, create_environment
 from environments.cancellation import CancelScope
 from environments.errors import CallCancelledError, StartStoppedError
 from hermes_env.approver import approver
+from hermes_env.cli.debug_log import show_new_host_keys
 from hermes_env.cli.errors import EndedBySignalError
 from hermes_env.cli.streams import LiveOutput
 from hermes_env.progress import ShownProgress
@@ -71,6 +72,7 @@ class Foreground:
 
         Raises what the work raises, or `create_environment`, and EndedBySignalError as `run`.
         """
+        show_new_host_keys()
         asking = approver(lambda: self.scope.cancelled)
         with (
             ShownProgress(verbose) as shown,

@@ -12,6 +12,7 @@ import typer
 from environments.errors import SettingsError
 from environments.extras import missing_library
 from environments.secrets import keep_secret
+from hermes_env.cli.errors import EndedBySignalError
 from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, seconds, settings_from
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def mcp_command(
     A client starts this command itself. With --http, clients connect to a port, and bring the token of the variable
     HERMES_MCP_TOKEN. Each client has an environment of its own.
 
-    Exit codes: 0 the client has gone, or a signal ended the server; 125 it could not begin; 2 wrong usage or setting.
+    Exit codes: 0 the client has gone, or SIGTERM or SIGHUP ended the server; 130 Ctrl-C; 125 it could not begin;
+    2 wrong usage or setting.
     """
     token = _taken_token()
     keep_secret(TOKEN, token)
@@ -84,16 +86,20 @@ def mcp_command(
         if http is None:
             if sys.stdin.isatty():
                 _say("this is an MCP server, which a client starts and talks to; Ctrl-C ends it. See docs/mcp.md")
-            anyio.run(serve_stdio, server)
-            return
-        if not token:
-            raise SettingsError(
-                f"over HTTP, clients need a token, and HERMES_MCP_TOKEN is not set. Make one by: {_MAKING_ONE}"
-            )
-        listener = Listener(http)
-        with listener.socket:
-            _warn_of_strangers(token, listener)
-            anyio.run(lambda: serve_http(server, listener, token, hosts=hosts or (), idle_timeout=idle_timeout))
+            by_ctrl_c = anyio.run(serve_stdio, server) and sys.stdin.isatty()  # and not by a client's signal
+        else:
+            if not token:
+                raise SettingsError(
+                    f"over HTTP, clients need a token, and HERMES_MCP_TOKEN is not set. Make one by: {_MAKING_ONE}"
+                )
+            listener = Listener(http)
+            with listener.socket:
+                _warn_of_strangers(token, listener)
+                by_ctrl_c = anyio.run(
+                    lambda: serve_http(server, listener, token, hosts=hosts or (), idle_timeout=idle_timeout)
+                )
+    if by_ctrl_c:
+        raise EndedBySignalError("ended by Ctrl-C")
 
 
 def _taken_token() -> str:

@@ -152,7 +152,7 @@ def standard_input() -> int | None:
 
 
 class TakesInput(Protocol):
-    """The receiver of an input, such as an `environments.process.Process`."""
+    """The receiver of an input: a `Process`, or the `Keys` of a terminal."""
 
     def write(self, data: bytes) -> None:
         """Take the next bytes. Raises BrokenPipeError if no more are taken."""

@@ -9,6 +9,7 @@ import math
 import re
 import resource
 import secrets
+import signal
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -88,8 +89,10 @@ async def serve_http(
     *,
     hosts: Sequence[str],
     idle_timeout: float,
-) -> None:
+) -> bool:
     """Print the address, and serve clients until a signal comes. What they have started is then ended.
+
+    Returns whether the signal was that of Ctrl-C.
 
     Args:
         server: The server.
@@ -122,13 +125,14 @@ async def serve_http(
         timeout_graceful_shutdown=_LEAVING,
     )
     web, ended = _Web(config), anyio.Event()
-    async with ended_by_signals(ended.set), anyio.create_task_group() as group:
+    async with ended_by_signals(ended.set) as came, anyio.create_task_group() as group:
         async with manager.run():
             group.start_soon(web.serve, [listener.socket])
             print(listener.url, flush=True)
             await ended.wait()
             await gate.close(_LEAVING)
         web.should_exit = True  # once all sessions have ended
+    return signal.SIGINT in came
 
 
 def most_connections() -> int:

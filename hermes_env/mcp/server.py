@@ -108,17 +108,22 @@ def unsupported(requested: str) -> ErrorData:
 
 
 @asynccontextmanager
-async def ended_by_signals(end: Callable[[], object]) -> AsyncIterator[None]:
-    """Call a function at Ctrl-C, SIGTERM and SIGHUP, which do nothing else in the block, however often sent."""
+async def ended_by_signals(end: Callable[[], object]) -> AsyncIterator[set[int]]:
+    """Call a function at Ctrl-C, SIGTERM and SIGHUP, which do nothing else in the block, however often sent.
+
+    Yields the signals that have come.
+    """
     # nohup has a program ignore SIGHUP; that stays.
     numbers = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    came: set[int] = set()
     with anyio.open_signal_receiver(*numbers) as received:
 
         async def watch() -> None:
-            async for _ in received:
+            async for number in received:
+                came.add(number)
                 end()
 
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
-            yield
+            yield came
             group.cancel_scope.cancel()

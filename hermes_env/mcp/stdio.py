@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import select
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Self, cast
@@ -37,8 +38,10 @@ _LAST_WRITES = 2.0
 """Seconds for the last messages to be written when the server ends: the client may no longer read."""
 
 
-async def serve_stdio(server: Server[Any]) -> None:
+async def serve_stdio(server: Server[Any]) -> bool:
     """Serve one client until it closes our standard input or a signal comes. What it started is then ended.
+
+    Returns whether the signal of Ctrl-C has come.
 
     Args:
         server: The server.
@@ -47,12 +50,16 @@ async def serve_stdio(server: Server[Any]) -> None:
     with _claimed() as (incoming, outgoing), anyio.CancelScope() as whole:
         output = _Output(outgoing, serving.cancel)
         messages = _Messages(incoming, output)
-        async with ended_by_signals(serving.cancel), stdio_server(cast("Any", messages), cast("Any", output)) as wire:
+        async with (
+            ended_by_signals(serving.cancel) as came,
+            stdio_server(cast("Any", messages), cast("Any", output)) as wire,
+        ):
             with serving:
                 # `Server.run` would take a client for one without a session that first asks for the versions.
                 await serve_loop(server, *wire, lifespan_state={})
             messages.close()
             whole.deadline = anyio.current_time() + _LAST_WRITES
+    return signal.SIGINT in came
 
 
 @contextlib.contextmanager

@@ -42,6 +42,21 @@ async def test_a_session_keeps_its_state(env: AsyncEnvironment, work: Path) -> N
     assert await env.session_variable("PWD") == "/"
 
 
+async def test_a_hook_awaits_commands_about_which_no_hook_is_asked(work: Path) -> None:
+    asked: list[str] = []
+
+    async def ask(request: CommandRequest) -> str | None:
+        asked.append(request.command)
+        process = await env.start_own("cat", stdin="open")
+        await process.close_stdin()
+        is_right = (await env.execute_own("echo own")).output == "own\n" and await process.wait() == 0
+        return None if is_right else "deny: its own commands went wrong"
+
+    async with AsyncEnvironment("local", cwd=str(work), before_command=ask) as env:
+        assert (await env.execute("echo ran")).output == "ran\n"
+    assert asked == ["echo ran"]
+
+
 async def test_files_are_moved(env: AsyncEnvironment, work: Path, tmp_path: Path) -> None:
     await env.write_bytes("in/there", b"text")
     assert await env.read_bytes("in/there", limit=2) == b"te"

@@ -220,6 +220,20 @@ WRONG_SETTINGS = [
     ),
 ]
 """The settings in config.yaml, and the error of each."""
+WRONG_FOR_EACH = [
+    "-b ssh",
+    "-b ssh --set host=-oProxyCommand=x",
+    "-b ssh --set host=x --set key=nosuch",
+    "-b dokcer",
+    "-b nosuch:Class",
+    "--set timout=3",
+    "--set timeout=soon",
+    "--set timeout",
+    "--set lifetime_seconds=-4",
+    "--set docker_volumes=[a",
+    "--cwd /nosuch",
+    "--record /nosuch/r.jsonl",
+]
 FILES = {
     "s.py": b"print(1)",
     "latin.py": b"print('\xe9')",
@@ -251,6 +265,16 @@ def test_each_wrong_setting_is_one_line_and_nothing_runs(hermes_env: CommandLine
         done = hermes_env("exec", "--", "echo", "ran")
         wanted = f"hermes-env: {said.replace('HERE', str(tmp_path))}\n"
         assert (done.stderr, done.returncode, done.stdout) == (wanted, USAGE, ""), text
+
+
+def test_a_wrong_setting_is_the_same_error_for_each_command(hermes_env: CommandLine) -> None:
+    for options in WRONG_FOR_EACH:
+        words = shlex.split(options)
+        wanted = hermes_env("exec", *words, "--", "true")
+        assert wanted.returncode and wanted.stderr.startswith("hermes-env: "), options
+        for verb, operands in (("run", ["s.py"]), ("cp", ["a", ":b"])):
+            done = hermes_env(verb, *words, *operands)
+            assert (done.stderr, done.returncode, done.stdout) == (wanted.stderr, wanted.returncode, ""), options
 
 
 def test_a_wrong_argument_beside_json_is_one_object(hermes_env: CommandLine) -> None:

@@ -46,6 +46,37 @@ def test_a_copy_is_ended(opens: Opens, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists() and not list((tmp_path / "tmp").iterdir())
 
 
+SLOW = """
+import time
+from pathlib import Path
+from environments import BaseEnvironment
+
+class Slow(BaseEnvironment):
+    backend = "slow"
+
+    @classmethod
+    def list_targets(cls):
+        while not Path("answer").exists():
+            time.sleep(0.05)
+        return []
+"""
+"""A backend that does not answer before there is a file."""
+LOOKS = [("ls",), ("rm", "--all", "--yes"), ("rm", "--task", "t")]
+
+
+@pytest.mark.parametrize("words", LOOKS, ids=" ".join)
+def test_a_look_at_a_slow_backend_is_shown_and_ended(opens: Opens, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    person = opens(*words, "-b", "slow:Slow", PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[3]}")
+    person.sees("looking at slow:Slow")
+    person.type("\x03")
+    person.sees(SAID)
+    assert person.sees_the_end() == 130
+    (tmp_path / "answer").touch()
+    person = opens(*words, "-b", "slow:Slow", PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[3]}")
+    assert person.sees_the_end() == 0
+
+
 def test_a_batch_is_ended(opens: Opens, tmp_path: Path, nap: str) -> None:
     (tmp_path / "tasks.jsonl").write_text(f'{{"id": "a", "command": "sleep {nap}"}}\n')
     person = opens("batch", "tasks.jsonl", "--out", "results.jsonl")
@@ -54,6 +85,17 @@ def test_a_batch_is_ended(opens: Opens, tmp_path: Path, nap: str) -> None:
     person.sees("Ctrl-C: ending what runs; press Ctrl-C again to leave at once")
     assert person.sees_the_end() == 130
     assert all_gone(nap)
+
+
+@pytest.mark.parametrize(
+    ("options", "begun"), [(("--http", "127.0.0.1:0"), r"http://127\.0\.0\.1:\d+/mcp"), ((), "Ctrl-C ends it")]
+)
+def test_a_server_is_ended(opens: Opens, options: tuple[str, ...], begun: str) -> None:
+    person = opens("mcp", *options, HERMES_MCP_TOKEN="a token that is long enough")
+    person.sees(begun)
+    person.type("\x03")
+    person.sees(SAID)
+    assert person.sees_the_end() == 130
 
 
 def test_a_question_is_answered_by_it_with_the_end(opens: Opens, configure) -> None:

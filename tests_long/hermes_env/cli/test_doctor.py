@@ -55,7 +55,7 @@ def test_what_is_left_is_counted_and_what_cannot_be_looked_at_is_named(hermes_en
     monkeypatch.setattr("hermes_env.cli.doctor.try_backend", lambda name, *_: Finding(name, "works", "a shelf"))
     for number, use in enumerate(("orphan", "orphan", "live")):
         things.put(f"thing-{number}", use=use)
-    monkeypatch.setattr("environments.backend_names", list)
+    monkeypatch.setattr("hermes_env.cli.doctor.backend_names", list)
     done = hermes_env("doctor", "-b", shelf.NAME)
     assert done.returncode == 0
     assert done.stdout.endswith("\nleft      1 in use, 2 orphan; `hermes-env gc` removes orphans\n")

@@ -27,7 +27,7 @@ REFUSED = [
     (["latin.py"], "latin.py: not UTF-8 text at byte 7", 125),
     (["--backend", "dokcer", "-"], "unknown backend 'dokcer'", 2),
     (["--timeout", "-1", "-"], "--timeout -1", 2),
-    (["--backend", "ssh", "-"], "needs a host", 125),
+    (["--backend", "ssh", "-"], "needs a host", 2),
     (["--bogus", "-"], "bogus", 2),
 ]
 

@@ -39,6 +39,7 @@ def test_control_c_ends_all_sessions_and_what_they_run(
                     await until(lambda: bool(having(nap)))
                     server.process.send_signal(signal.SIGINT)
             await until(lambda: server.process.poll() is not None)
+            assert server.process.returncode == 130
             assert not having(nap)
             assert engine.api.containers(all=True, filters={"id": name}) == []
 

@@ -85,7 +85,7 @@ def test_input_and_output_may_be_files(server_variables: dict[str, str], tmp_pat
     assert json.loads(line)["result"]["serverInfo"]["name"] == "hermes-env"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_what_a_client_started_ends_with_a_signal(server_variables: dict[str, str], number: int, nap: str) -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([*WORDS, "mcp"], env=server_variables, **pipes) as process:

@@ -106,6 +106,10 @@ def test_the_chosen_tools_are_there_and_a_script_has_them_too(pipe: Pipe) -> Non
 def test_what_a_client_started_ends_with_it_and_a_record_holds_what_was_done(
     pipe: Pipe, folder: Path, nap: str
 ) -> None:
+    code = "from hermes_tools import terminal\nprint(terminal('echo of the record')['output'])"
+    for call in (call_of("write_file", path="small", content="a"), call_of("execute_code", code=code)):
+        pipe.say(call)
+        pipe.hear()
     pipe.say(call_of("terminal", command=f"sleep {nap}"))
     assert wait_until(lambda: bool(having(nap)), 60)
     pipe.end()
@@ -115,5 +119,5 @@ def test_what_a_client_started_ends_with_it_and_a_record_holds_what_was_done(
     assert len(recorded.of("run")) == 1
     begun = [(event["kind"], event["name"]) for event in recorded.of("begin")]
     assert ("tool_call", "write_file") in begun
-    at = begun.index(("script", "from hermes_tools import terminal"))
-    assert begun[at + 1 : at + 3] == [("tool_call", "terminal"), ("command", "echo in")]
+    at = begun.index(("command", "echo of the record"))
+    assert begun[at - 2 : at] == [("script", "from hermes_tools import terminal"), ("tool_call", "terminal")]
