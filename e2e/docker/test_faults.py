@@ -12,12 +12,15 @@ import pytest
 from targets.engine_link import EngineLink
 from targets.engines import MINIMAL_IMAGE
 
-from code_execution import execute_code
-from environments import EnvironmentLostError, EnvironmentStartError, TerminalError
+from code_execution import PythonSession, execute_code
+from environments import EnvironmentLostError, EnvironmentStartError, ProcessTimeoutError, TerminalError
 from environments.conformance.check import wait_until
+from environments.loop import current
+from environments.shell import files
+from environments.shell.run import Running
 
 
-class Running:
+class InThread:
     """A command that runs in a thread while the test causes a fault."""
 
     def __init__(self, env, command: str, **arguments: object) -> None:
@@ -44,7 +47,7 @@ def test_a_container_that_goes_away_is_named_and_the_next_command_works(docker_e
     env = docker_environment()
     for fault in ("kill", "stop"):
         container = container_of(env)
-        command = Running(env, "sleep 1000")
+        command = InThread(env, "sleep 1000")
         container.kill() if fault == "kill" else container.stop(timeout=1)
         command.join()
         assert isinstance(command.error, EnvironmentLostError), fault
@@ -117,7 +120,7 @@ def pause(container) -> None:
 def test_a_paused_container_is_named_with_the_remedy_and_can_be_cleaned_up(docker_environment, container_of, engine):
     env = docker_environment()
     container = container_of(env)
-    command = Running(env, "sleep 1000", timeout=2)
+    command = InThread(env, "sleep 1000", timeout=2)
     pause(container)
     try:
         command.join()
@@ -173,7 +176,7 @@ def test_an_engine_that_goes_away_is_a_lost_target(docker_environment, monkeypat
     env = docker_environment()
     with EngineLink(door, "/var/run/docker.sock"):
         env.execute("true")
-        command = Running(env, "sleep 1000")
+        command = InThread(env, "sleep 1000")
     command.join()
     assert isinstance(command.error, EnvironmentLostError)
     assert "does not answer" in str(command.error)
@@ -230,3 +233,33 @@ def test_a_shell_that_ignores_what_ends_its_command_is_gone_behind_the_time_out(
     result = shared.execute("echo $$; trap '' 50 TERM; while :; do :; done", timeout=0.3)
     assert result.timed_out
     assert shared.execute(f"test -e /proc/{result.output}").exit_code == 1
+
+
+def test_an_upload_that_fails_behind_its_last_byte_ends_no_other_process(docker_environment, tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(bytes(1000))
+    pieces, take, interrupt = files.read_pieces, files.taking, Running.interrupt
+
+    def pieces_and_error(*arguments):
+        yield from pieces(*arguments)
+        raise OSError("the disk is gone")
+
+    def interrupt_late(running: Running) -> None:  # as over a slow link: the command has succeeded by then
+        current().loop.call_later(2.0, interrupt, running)
+
+    env = docker_environment()
+    process = env.start("echo begun; read line; echo $line", stdin="open")
+    process.expect("begun\n")
+    with PythonSession(env) as python:
+        python.execute("kept = 'kept'")
+        with monkeypatch.context() as fault:
+            fault.setattr(files, "read_pieces", pieces_and_error)
+            fault.setattr(files, "taking", lambda size: f"{{ sleep 1; {take(size)}; }}")
+            fault.setattr(Running, "interrupt", interrupt_late)
+            with pytest.raises(OSError, match="the disk is gone"):
+                env.put_file(tmp_path / "file", "/tmp/file")
+        with pytest.raises(ProcessTimeoutError):
+            process.expect("anything", timeout=3.0)
+        process.write("on\n")
+        assert (process.wait(60), process.read()) == (0, "on\n")
+        kept = python.execute("kept")
+        assert (kept.value, kept.note) == ("'kept'", None)

@@ -17,7 +17,6 @@ from environments.errors import CallCancelledError, TerminalError
 from environments.local_files import PERMISSIONS, told_within
 from environments.loop import in_worker
 from environments.shell.archive import Files, list_directories, list_files, pack, unpack, whole_seconds
-from environments.shell.dialect.base import Where
 from environments.shell.dialect.trees import NO_TAR, dropping, listing, looking, packing, unpacking
 from environments.shell.transfer import Arriving, Collected, Words, call_at, received, sent
 
@@ -74,7 +73,7 @@ class Directories:
                 pack_into(counted)
                 whole = True
 
-            code = await self._runner.run_fed(call_at(remote, text), Where.LAST, words, partial(sent, produce))
+            code = await self._runner.run_fed(call_at(remote, text), words, partial(sent, produce), None)
             self._raise_for("write", remote, await self._files.explained(remote, "fill", code), words.text)
             if not whole:
                 raise self._files.failure("write", remote, "its tar ended before the archive")

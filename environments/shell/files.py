@@ -24,7 +24,6 @@ from environments.local_files import PERMISSIONS, PIECE, open_regular, read_piec
 from environments.loop import in_worker
 from environments.options import means_directory
 from environments.result import CommandResult
-from environments.shell.dialect.base import Where
 from environments.shell.dialect.files import (
     EXPLAIN,
     FUNCTIONS,
@@ -209,7 +208,7 @@ class ShellFiles(TargetFiles):
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
         command = call_at(path, placing(path, taking(size), mode, size, terms), needed(terms.guard))
         words = Words()
-        code = await self.runner.run_fed(command, Where.ATTACHED, words, feed)
+        code = await self.runner.run_fed(command, words, feed, size)
         return await self.written(path, terms, code, words.text)
 
     def check_name(self, path: str) -> None:

@@ -125,34 +125,36 @@ class OneshotRunner:
         self,
         command: Command,
         user: TargetUser | None,
-        where: Where,
         sink: Sink,
         feed: Callable[[Write], Awaitable[object]],
+        size: int | None,
     ) -> int:
         """Run a command of our own that reads an input, without a limit of time, and return its exit code.
 
         Args:
             command: The command.
             user: The user that it runs as; None is the target's own.
-            where: Where it has its input from, `ATTACHED` or `LAST`.
             sink: Takes the output.
             feed: Writes the input. It is given a function that raises BrokenPipeError once the command has ended.
                 If it raises anything else, the command is ended.
+            size: The bytes of input that it reads, and fails without; None if it reads to the end of the input.
 
         Raises:
             EnvironmentLostError: The target went away while it ran.
             CallCancelledError: The scope was cancelled.
         """
         there = await self.beside(command._replace(separate=False), user)
+        where = Where.LAST if size is None else Where.ATTACHED
 
         async def wait(running: Running) -> int:
-            shell = running.shell
-            await shell.begun()
+            shell, written = running.shell, 0
             ending = spawn(running.wait(math.inf))
 
             async def write(data: bytes) -> None:
+                nonlocal written
                 if ending.done():
                     raise BrokenPipeError("the command has ended")
+                written += len(data)
                 shell.stream.write(data)
                 draining = spawn(shell.stream.drain())
                 try:
@@ -162,15 +164,19 @@ class OneshotRunner:
 
             code = -1
             try:
+                await shell.begun()
                 with contextlib.suppress(BrokenPipeError):  # its exit code and its words say why
                     await feed(write)
-                    if where.ends_shell:
+                    if size is None:
                         shell.stream.close_write()
                 code = await _code_of(running, await shielded(ending))
                 return code
             finally:
                 if not ending.done():
-                    shell.stream.close_write()  # a process that is just being started may not receive the signal
+                    # A process that is just being started may not receive the signal. One that has all of its input
+                    # may succeed, and the shell then reads on: the end of the input would have it end everything.
+                    if size is None or written < size:
+                        shell.stream.close_write()
                     running.interrupt()
                     await asyncio.wait((ending,))
                 if code != 0:

@@ -13,7 +13,6 @@ from environments.loop import Pieces, current, in_worker, spawn
 from environments.options import Command
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
-from environments.shell.dialect.base import Where
 from environments.shell.dialect.files import FUNCTIONS
 from environments.shell.lifecycle import weakly
 
@@ -66,11 +65,11 @@ class Runner:
         return await self._env.oneshots.run_into(command._replace(is_own=True), sink_on)
 
     async def run_fed(
-        self, command: Command, where: Where, sink: Sink, feed: Callable[[Write], Awaitable[object]]
+        self, command: Command, sink: Sink, feed: Callable[[Write], Awaitable[object]], size: int | None
     ) -> int:
         """Run a command that reads an input, see `OneshotRunner.run_fed`."""
         user = await self.ready()
-        return await self._env.oneshots.run_fed(command._replace(is_own=True), user, where, sink, feed)
+        return await self._env.oneshots.run_fed(command._replace(is_own=True), user, sink, feed, size)
 
 
 def call_at(path: str, command: str, functions: tuple[str, ...] = (FUNCTIONS,), *, separate: bool = False) -> Command:
