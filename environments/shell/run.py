@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError, TerminalError
 from environments.log import logger
-from environments.loop import current, done_within, spawn
+from environments.loop import current, done_within, shielded, spawn
 from environments.output import Sink
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from environments.shell.dialect.base import Request, Where
@@ -76,6 +76,7 @@ class Running:
         self._loop = self._thread.loop
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Event | None = None
+        self._cutting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._poll: asyncio.TimerHandle | None = None
         self.began = time.monotonic()
@@ -128,7 +129,7 @@ class Running:
                 if self._is_late and self.ended is None and self.reason is None:
                     await self._until_over(limit)
             if self.reason:
-                await self._cut_short()
+                await shielded(self._begin_to_cut_short())
         except asyncio.CancelledError:
             await self._abandoned()
             raise
@@ -198,13 +199,20 @@ class Running:
         """End it for a caller that has left. The loop sees to it even if this is cancelled once more."""
         if self.ended is None:
             self.reason = self.reason or "interrupt"
-            await done_within(spawn(self._cut_short_quietly()), MOST_SECONDS)
+        if self.reason:
+            try:
+                await shielded(self._begin_to_cut_short())
+            except TerminalError as error:
+                log.debug("an abandoned command could not be ended: %s", error)
 
-    async def _cut_short_quietly(self) -> None:
-        try:
-            await self._cut_short()
-        except TerminalError as error:
-            log.debug("an abandoned command could not be ended: %s", error)
+    def _begin_to_cut_short(self) -> asyncio.Task[None]:
+        """Begin to end it, unless that has begun, and return the task.
+
+        The task is not cancelled with the wait for it: processes that are still to be sent KILL would be left, and a
+        shell that was given up half way reports no end to a second attempt.
+        """
+        self._cutting = self._cutting or spawn(self._cut_short(), may_fail=True)
+        return self._cutting
 
     async def _cut_short(self) -> None:
         """End it: all of its processes first, and the shell itself if it does not leave the command then."""

@@ -10,8 +10,6 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -96,13 +94,20 @@ def upload(environment: BaseEnvironment, source: str, destination: str) -> None:
     Raises:
         TerminalError: It could not be copied, or not all of it.
     """
-    with _named(f"cannot read {source}"):
+    try:
         is_directory = stat.S_ISDIR(os.stat(source).st_mode)  # noqa: PTH116  # a Path drops a slash at the end
+    except OSError as error:
+        raise TerminalError(f"cannot read {source}: {error.strerror or error}") from error
     there = _status_there(environment, destination)
     if (there and there.is_dir) or (destination.endswith("/") and not is_directory):
         destination = place_in(destination, source)
-    with _named(f"cannot copy {source}"):
-        (environment.put_dir if is_directory else environment.put_file)(source, destination)
+    copy = environment.put_dir if is_directory else environment.put_file
+    try:
+        copy(source, destination)
+    except TerminalError:
+        raise
+    except OSError as error:
+        raise TerminalError(f"cannot copy {source}: {error.strerror or error}") from error
 
 
 def download(environment: BaseEnvironment, source: str, destination: str) -> None:
@@ -110,19 +115,13 @@ def download(environment: BaseEnvironment, source: str, destination: str) -> Non
     is_directory = environment.stat(source).is_dir
     if Path(destination).is_dir() or (destination.endswith("/") and not is_directory):
         destination = place_in(destination, source)
-    with _named(f"cannot write {destination}"):
-        (environment.get_dir if is_directory else environment.get_file)(source, destination)
-
-
-@contextmanager
-def _named(failure: str) -> Iterator[None]:
-    """Raise TerminalError, which begins with these words, for an error of this machine in the block."""
+    copy = environment.get_dir if is_directory else environment.get_file
     try:
-        yield
+        copy(source, destination)
     except TerminalError:
         raise
     except OSError as error:
-        raise TerminalError(f"{failure}: {error.strerror or error}") from error
+        raise TerminalError(f"cannot write {destination}: {error.strerror or error}") from error
 
 
 def _status_there(environment: BaseEnvironment, path: str) -> FileStatus | None:
@@ -173,8 +172,10 @@ def _take_all(source: int, file: BinaryIO) -> None:
             raise TerminalError(f"cannot read standard input: {error.strerror}") from error
         if not data:
             return
-        with _named(f"cannot keep standard input in {file.name}"):
+        try:
             file.write(data)
+        except OSError as error:
+            raise TerminalError(f"cannot keep standard input in {file.name}: {error.strerror}") from error
 
 
 def download_stream(environment: BaseEnvironment, source: str, output: LiveOutput) -> None:

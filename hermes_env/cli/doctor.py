@@ -165,7 +165,7 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
             found = backend_class(environment.settings.env).probe(environment.settings)
     except MissingExtraError as error:
         return _failure(name, "missing extra", error)
-    except TerminalError as error:
+    except Exception as error:  # of a backend installed apart as well
         return _failure(name, "failed", error)
     if not result.ok:
         return Finding(name, "failed", f"`true` ended with exit code {result.exit_code}: {result.output.strip()}")

@@ -59,8 +59,8 @@ class WebServer:
 
 
 @contextmanager
-def serving(variables: dict[str, str], *words: str) -> Iterator[WebServer]:
-    """Run a server in a process of its own, which is to end well."""
+def serving(variables: dict[str, str], *words: str, exit_code: int = 0) -> Iterator[WebServer]:
+    """Run a server in a process of its own, which is to end with an exit code: by SIGTERM, unless it has ended."""
     with (
         tempfile.TemporaryFile("w+") as said,
         subprocess.Popen(
@@ -76,7 +76,7 @@ def serving(variables: dict[str, str], *words: str) -> Iterator[WebServer]:
             assert process.stdout
             yield WebServer(process.stdout.readline().strip(), process)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(60) == exit_code
         finally:
             process.kill()
             said.seek(0)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from targets.half_way import half_way, note_killed_shells
 from targets.local_shells import WAYS, local, per_command, without_bash
 
 from environments import BaseEnvironment, CallCancelledError, CancelScope, TerminalError
@@ -38,18 +39,6 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     return here, there
 
 
-def half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
-    """Do something once, when a part of what is moved has been."""
-    is_done = threading.Event()
-
-    def look(progress: Progress) -> None:
-        if progress.done and progress.done != progress.total and not is_done.is_set():
-            is_done.set()
-            act()
-
-    env.progress.callback = look
-
-
 def transfers(env: BaseEnvironment, here: Path, there: Path) -> dict[str, Callable[[], object]]:
     return {
         "put_file to a new one": lambda: env.put_file(here / "large", f"{there}/new"),
@@ -75,6 +64,22 @@ def test_a_part_of_a_file_is_never_there(make: Make, tmp_path: Path, places: tup
             assert contents(here) == contents(there) == {"large"}, name
         assert env.execute("echo works").output == "works\n"
     assert [(place / "large").read_bytes() for place in places] == before
+
+
+@pytest.mark.parametrize("make", [local, without_bash], ids=lambda make: make.__name__)
+def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
+    make: Make, tmp_path: Path, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = places
+    killed_shells = note_killed_shells(monkeypatch)
+    with make(tmp_path) as env:
+        env.execute("true")
+        for name, transfer in transfers(env, here, there).items():
+            scope = CancelScope()
+            half_way(env, scope.cancel)
+            with scope.active(), pytest.raises(CallCancelledError):
+                transfer()
+            assert killed_shells == [], name
 
 
 def test_a_transfer_that_meets_cleanup_says_so_and_leaves_no_part(tmp_path: Path, places: tuple[Path, Path]) -> None:

@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from targets.local_shells import WAYS
-from targets.processes import all_gone, sleepers
+from targets.processes import all_gone, having, sleepers
 
 from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import unique, wait_until
@@ -112,6 +113,28 @@ def test_what_a_trap_on_term_prints_is_output(env: BaseEnvironment) -> None:
 def test_a_command_that_ignores_term_leaves_that_to_no_other(env: BaseEnvironment) -> None:
     assert env.execute("x=plain; trap '' TERM; while :; do :; done", timeout=0.2).timed_out
     assert env.execute("echo $x; trap -p TERM").output == "plain\n"
+
+
+def test_what_ignores_term_is_ended_also_when_the_caller_leaves_while_the_command_is_ended(
+    bash_or_sh: BaseEnvironment,
+) -> None:
+    env, word = bash_or_sh, unique()
+    stubborn = f"sh -c 'trap \"\" TERM; : {word}; while :; do sleep 0.1; done'"
+    command = f"{stubborn} & sh -c 'trap \"echo ending; exit\" TERM; echo begun; while :; do sleep 0.1; done'"
+
+    def interrupt_and_leave(text: str) -> None:
+        if "begun" in text:
+            is_running.append(env.session_of_execute.running)
+            env.interrupt()
+        if "ending" in text:
+            wait_until(lambda: is_running[0].ended, 30)  # and the grace of what ignores TERM has only begun
+            raise LookupError
+
+    is_running: list[Any] = []
+    with pytest.raises(LookupError):
+        env.execute(command, on_output=interrupt_and_leave)
+    assert not having(word)
+    assert env.execute("echo on").output == "on\n"
 
 
 DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_fds=True, start_new_session=True)"

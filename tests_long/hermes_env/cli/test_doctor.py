@@ -93,3 +93,10 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env, configure, tmp_
     done = hermes_env("doctor")
     assert (done.stdout, done.returncode) == ("", 2)
     assert f"{tmp_path}/home/config.yaml, terminal.timeout: it should be a number" in done.stderr
+
+
+def test_a_class_that_is_no_whole_backend_is_shown_with_its_reason(hermes_env) -> None:
+    done = hermes_env("doctor", "-b", "environments.base:BaseEnvironment")
+    line = line_of(done.stdout, "environments.base:BaseEnvironment")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "failed" in line, line

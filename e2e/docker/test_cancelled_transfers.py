@@ -1,0 +1,42 @@
+"""Transfers that are cancelled half way, over the engine's sockets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from targets.docker_fixtures import MakeDocker
+from targets.half_way import half_way, note_killed_shells
+
+from environments import CallCancelledError, CancelScope
+
+LARGE = 3_000_000
+
+
+def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
+    docker_environment: MakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was given up while its command was ended, and waited for in vain, twice, for as long as a shell is given."""
+    monkeypatch.setattr("environments.starting.INTERVAL", 0)
+    killed_shells = note_killed_shells(monkeypatch)
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "large").write_bytes(os.urandom(LARGE))
+    env = docker_environment()
+    env.put_dir(here, "there")
+    transfers: dict[str, Callable[[], object]] = {
+        "get_file": lambda: env.get_file("there/large", tmp_path / "new"),
+        "get_dir": lambda: env.get_dir("there", tmp_path / "sub"),
+        "put_file": lambda: env.put_file(here / "large", "new"),
+        "put_dir": lambda: env.put_dir(here, "sub"),
+    }
+    for name, transfer in transfers.items():
+        scope = CancelScope()
+        half_way(env, scope.cancel)
+        with scope.active(), pytest.raises(CallCancelledError):
+            transfer()
+        assert killed_shells == [], name
+    env.progress.callback = None
+    assert env.execute("echo on").output == "on\n"

@@ -1,0 +1,39 @@
+"""Transfers that are cut short half way, and how their shells take it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from environments import BaseEnvironment
+from environments.shell import run
+from environments.shell.kill import ProcessTree
+from environments.starting import Progress
+
+
+def half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
+    """Do something once, when a part of what is moved has been."""
+    is_done = threading.Event()
+
+    def look(progress: Progress) -> None:
+        if progress.done and progress.done != progress.total and not is_done.is_set():
+            is_done.set()
+            act()
+
+    env.progress.callback = look
+
+
+def note_killed_shells(monkeypatch: pytest.MonkeyPatch) -> list[ProcessTree]:
+    """Return a list that gets an entry for each shell that is killed, as it does not leave a command that was ended."""
+    killed: list[ProcessTree] = []
+    kill_shell = ProcessTree.kill_shell
+
+    async def noted(tree: ProcessTree) -> None:
+        killed.append(tree)
+        await kill_shell(tree)
+
+    monkeypatch.setattr(ProcessTree, "kill_shell", noted)
+    monkeypatch.setattr(run, "LEAVE_LIMIT", 10.0)  # a loaded machine may take more than the usual
+    return killed
