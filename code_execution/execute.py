@@ -210,6 +210,8 @@ class Asked:
             except (OutOfTimeError, TerminalError) as error:
                 if result := before.result_of(error):
                     return result
+                if isinstance(error, SettingsError):  # a result, as of a server that does not start
+                    raise TerminalError(str(error)) from error
                 raise
             return self._run(replace(script, tools=checked_tools({**script.tools, **found})), began)
 
