@@ -345,7 +345,8 @@ class Dialect(ABC):
             # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
             end, first = f"{self.call} trap - EXIT", f"{self.program} stty sane <&{self.out};"
         return (
-            f"{first}{self.call} trap - {self._value(Item.LEAVE_SIGNAL)} {SURVIVED};{self._saying_begin(number)}{end}"
+            f"{first}{self.call} trap - {self._value(Item.LEAVE_SIGNAL)} {SURVIVED} PIPE;"
+            f"{self._saying_begin(number)}{end}"
         )
 
     def _there_and_back(self, request: Request, text: str) -> str:

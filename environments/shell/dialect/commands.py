@@ -364,7 +364,9 @@ done 2>/dev/null
   if [ -n "$ours" ]; then kill -s $s $ours 2>/dev/null; fi
   if [ $s = TERM ]; then command -p sleep 1 || command -p sleep 1; fi
 done"""
-    return f"{call} trap : {SURVIVED}; {call} trap {shlex.quote(ending)} EXIT\n"
+    # bash runs the EXIT trap also when SIGPIPE ends it: at the close of a stream that it still prints to. It is then to
+    # go on to its dismissal.
+    return f"{call} trap : {SURVIVED} PIPE; {call} trap {shlex.quote(ending)} EXIT\n"
 
 
 def standing_down(marker: str, shells: Iterable[int]) -> str:

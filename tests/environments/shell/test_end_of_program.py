@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import pytest
 from targets.processes import having
 
 from environments.conformance.check import unique, wait_until
+from environments.owner import MARKER_VARIABLE
+from environments.shell.dialect.commands import ending_with_program, not_ending_with_program
 
 PROGRAM = """
 import sys, threading, time
@@ -41,3 +44,24 @@ def test_what_runs_on_this_machine_ends_with_the_program(how: signal.Signals) ->
         program.send_signal(how)
         program.wait()
         assert wait_until(lambda: not having(word), 30)  # it takes 1.1 s
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize("is_dismissed", [True, False])
+def test_a_shell_whose_output_is_closed_ends_the_rest_only_with_its_program(shell: str, is_dismissed: bool) -> None:
+    word = unique()
+    runs = {**os.environ, MARKER_VARIABLE: f"{word}/1/"}
+    sleeper = subprocess.Popen(["sleep", "1000"], env=runs)
+    keeper = subprocess.Popen([shell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert keeper.stdin and keeper.stdout
+    printing = "for i in 1 2 3 4 5 6 7 8 9; do command printf %090000d 0; done\n"
+    dismissal = not_ending_with_program("command") if is_dismissed else ""
+    with keeper, sleeper:
+        keeper.stdin.write((ending_with_program("command", word, 0) + printing + dismissal).encode())
+        keeper.stdin.flush()
+        keeper.stdout.read(1)
+        keeper.stdout.close()
+        keeper.stdin.close()
+        keeper.wait()
+        assert (sleeper.poll() is None) == is_dismissed
+        sleeper.kill()
