@@ -63,7 +63,7 @@ async def _taken(env: PersistentShellEnvironment, name: str | None) -> str:
         raise no_snapshots(env.settings.env)
     await env.life.ensure_started()
     env.touch()
-    taking = spawn(answered(env.take_snapshot, name))
+    taking = spawn(answered(env.take_snapshot, name), may_fail=True)
     try:
         return cast("str", await shielded(taking))
     except asyncio.CancelledError:  # the backend goes on, and what it makes for a fork is in no use
