@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from environments import BaseEnvironment
+from environments import BaseEnvironment, CallCancelledError, CancelScope
 from environments.shell import run
 from environments.shell.kill import ProcessTree
 from environments.starting import Progress
@@ -23,6 +23,14 @@ def half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
             act()
 
     env.progress.callback = look
+
+
+def cancel_half_way(env: BaseEnvironment, transfer: Callable[[], object]) -> None:
+    """Cancel a transfer when a part of what it moves has been moved."""
+    scope = CancelScope()
+    half_way(env, scope.cancel)
+    with scope.active(), pytest.raises(CallCancelledError):
+        transfer()
 
 
 def note_killed_shells(monkeypatch: pytest.MonkeyPatch) -> list[ProcessTree]:

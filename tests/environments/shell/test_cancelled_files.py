@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from targets.half_way import half_way, note_killed_shells
+from targets.half_way import cancel_half_way, half_way, note_killed_shells
 from targets.local_shells import WAYS, local, per_command, without_bash
 
-from environments import BaseEnvironment, CallCancelledError, CancelScope, TerminalError
+from environments import BaseEnvironment, TerminalError
 from environments.conformance.check import wait_until
 from environments.loop import Call, run, spawn
 from environments.shell.transfer import Arriving, received
@@ -57,10 +57,7 @@ def test_a_part_of_a_file_is_never_there(make: Make, tmp_path: Path, places: tup
     with make(tmp_path) as env:
         env.execute("true")
         for name, transfer in transfers(env, here, there).items():
-            scope = CancelScope()
-            half_way(env, scope.cancel)
-            with scope.active(), pytest.raises(CallCancelledError):
-                transfer()
+            cancel_half_way(env, transfer)
             assert contents(here) == contents(there) == {"large"}, name
         assert env.execute("echo works").output == "works\n"
     assert [(place / "large").read_bytes() for place in places] == before
@@ -75,10 +72,7 @@ def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
     with make(tmp_path) as env:
         env.execute("true")
         for name, transfer in transfers(env, here, there).items():
-            scope = CancelScope()
-            half_way(env, scope.cancel)
-            with scope.active(), pytest.raises(CallCancelledError):
-                transfer()
+            cancel_half_way(env, transfer)
             assert killed_shells == [], name
 
 
