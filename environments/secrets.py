@@ -5,8 +5,6 @@ What scrubs an environment, redacts text, passes variables on or writes records 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields
@@ -16,7 +14,7 @@ from weakref import WeakSet
 
 from environments.owner import MARKER_VARIABLE
 from environments.settings import BackendSettings, EnvironmentSettings
-from environments.variables import Passthrough
+from environments.variables import Passthrough, own_variables, variables_named
 
 # Names. In all patterns `*` is any text, as in the patterns of a shell's `case`, which they become, too.
 
@@ -301,19 +299,12 @@ _WITHHELD = frozenset({
 _OF_SERVICES = tuple(f"{service}_" for service in SERVICES)
 
 
-def _own_variables() -> dict[str, str]:
-    """Return the variables of this process, also while another thread removes some."""
-    while True:
-        with contextlib.suppress(KeyError, RuntimeError):
-            return dict(os.environ)
-
-
 def command_variables() -> dict[str, str]:
     """Return the variables of this process, but for keys of services and this package's own secrets.
 
     It is what commands on this machine are started with. What is allowed by name they are given in another way.
     """
-    return {name: value for name, value in _own_variables().items() if not _is_withheld(name, value)}
+    return {name: value for name, value in own_variables().items() if not _is_withheld(name, value)}
 
 
 def _is_withheld(name: str, value: str) -> bool:
@@ -358,7 +349,7 @@ SAFE_PREFIXES = ("LC_", "CONDA_", "XDG_")
 
 def safe_variables() -> dict[str, str]:
     """Return the variables of this process that are known to be harmless by their whole names."""
-    return {name: os.environ[name] for name in SAFE_NAMES if name in os.environ}
+    return variables_named(SAFE_NAMES)
 
 
 class SecretValues:
@@ -378,12 +369,12 @@ class SecretValues:
         """Return the secrets by name: of this process, of the settings, and what is passed through."""
         passed = {name: value for name, value in self._passthrough.values().items() if not _is_harmless(name, value)}
         held = _of_settings(self._settings.own) | _of_settings(self._settings.own_over or BackendSettings())
-        return {**secret_among(_own_variables()), **_of_program, **held, **passed}
+        return {**secret_among(own_variables()), **_of_program, **held, **passed}
 
     @staticmethod
     def of_all() -> dict[str, str]:
         """Return those of all environments of this process, for its logs."""
-        found = {**secret_among(_own_variables()), **_of_program}
+        found = {**secret_among(own_variables()), **_of_program}
         for secrets in list(_of_environments):
             found |= secrets.known()
         return found

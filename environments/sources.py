@@ -35,6 +35,7 @@ from environments.validation import (
     setting_names,
     validated,
 )
+from environments.variables import own_variables
 
 if TYPE_CHECKING:
     import yaml
@@ -630,7 +631,7 @@ def _terminal_layer() -> Layer:
 def _variable_layer() -> Layer:
     found = {
         variable.removeprefix(VARIABLE_PREFIX).lower(): Given(text or None, f"variable {variable}")
-        for variable, text in os.environ.items()
+        for variable, text in own_variables().items()
         if variable.startswith(VARIABLE_PREFIX)
     }
     if "env" in found and found["env"].value is None:  # where commands run is never a matter of oversight

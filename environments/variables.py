@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,18 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def is_name(text: str) -> bool:
     """Whether a text can be the name of a variable."""
     return _NAME.fullmatch(text) is not None
+
+
+def own_variables() -> dict[str, str]:
+    """Return the variables of this process, also while another thread removes some."""
+    while True:
+        with contextlib.suppress(KeyError, RuntimeError):
+            return dict(os.environ)
+
+
+def variables_named(names: Iterable[str]) -> dict[str, str]:
+    """Return the variables of this process with certain names, as far as they are set."""
+    return {name: value for name in names if (value := os.environ.get(name)) is not None}
 
 
 def check_names(setting: str, names: Iterable[object]) -> tuple[str, ...]:
@@ -41,7 +54,7 @@ def for_target(env: Mapping[str, str], forward_env: Iterable[str]) -> dict[str, 
         env: Variables with their values. They go before forwarded ones of the same name.
         forward_env: Names of variables of this process; one that is not set here is not set there.
     """
-    return {**{name: os.environ[name] for name in forward_env if name in os.environ}, **env}
+    return {**variables_named(forward_env), **env}
 
 
 class Passthrough:
@@ -82,7 +95,7 @@ class Passthrough:
 
     def values(self) -> dict[str, str]:
         """Return the variables that are allowed and set here, with their values."""
-        return {name: os.environ[name] for name in self._names if name in os.environ}
+        return variables_named(self._names)
 
     def all_values(self) -> dict[str, str]:
         """Return what commands and scripts are given: the same, and the fixed variables."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from environments.bubblewrap.settings import BubblewrapSettings
 from environments.errors import EnvironmentStartError, SettingsError
 from environments.settings import EnvironmentSettings, hermes_home
+from environments.variables import variables_named
 
 SYSTEM = tuple(
     map(Path, "/bin /sbin /lib /lib32 /lib64 /libx32 /usr /etc /opt /snap /nix/store /gnu/store".split())  # noqa: SIM905
@@ -272,5 +273,5 @@ def search_path() -> list[str]:
 
 def passed_variables() -> dict[str, str]:
     """Return the variables of processes in the sandbox."""
-    here = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    here = variables_named(VARIABLES)
     return {"PATH": os.pathsep.join(search_path()), "HOME": str([*homes(), Path("/tmp")][0]), **here}  # noqa: S108

@@ -90,7 +90,7 @@ class HermesEnvironment:
             Submitted: The command says that the task is done.
         """
         command, limit = action.get("command", ""), timeout or self.config.timeout
-        forwarded = {name: os.environ[name] for name in self.config.forward_env if name in os.environ}
+        forwarded = {name: value for name in self.config.forward_env if (value := os.environ.get(name)) is not None}
         try:
             result = self.env.execute_oneshot(
                 [*self.config.interpreter, command] if self.config.interpreter else command,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from environments import load_settings
 from environments.clean_environment import IS_SECRET
 from environments.redaction import HELD, RedactedPieces, Redactor
 from environments.secrets import (
@@ -277,3 +278,5 @@ def test_a_variable_that_another_thread_removes_meanwhile_is_left_out(monkeypatc
         monkeypatch.setattr(os, "environ", Removed({"GOING": "gone", "API_TOKEN": "sesame-4711", "HOME": "/"}))
         assert "GOING" not in read()
     assert SecretValues.of_all()["API_TOKEN"] == "sesame-4711"
+    monkeypatch.setattr(os, "environ", Removed({"GOING": "gone", "TERMINAL_TIMEOUT": "17"}))
+    assert load_settings("local").timeout == 17
