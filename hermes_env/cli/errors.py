@@ -133,19 +133,19 @@ class Verb(TyperCommand):
     """Makes the object of an error, for a command that prints a result."""
 
     # typer's own types of these differ from version to version.
-    def make_context(self, info_name: Any, args: list[str], *rest: Any, **extra: Any) -> Any:  # noqa: ANN401, D102
+    def make_context(self, info_name: Any, args: list[str], *rest: Any, **extra: Any) -> Any:  # noqa: ANN401
         words = list(args)  # of which it cannot be known yet which are the command's own
         with self._reporting(lambda: "--json" in words):
             return super().make_context(info_name, args, *rest, **extra)
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401, D102
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         with self._reporting(lambda: bool(ctx.params.get("as_json"))):
             return super().invoke(ctx)
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401, D102
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401
         return [piece.strip("{}").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, D102
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         for kind in ("argument", "option"):
             records = [each.get_help_record(ctx) for each in self.get_params(ctx) if each.param_type_name == kind]
             if rows := [_without_type(*record) for record in records if record]:

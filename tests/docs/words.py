@@ -1,0 +1,169 @@
+"""Count the words of the code: `python -m docs.words [ROOM...]` lists each file that has something to rewrite.
+
+The rules stand in CONTRIBUTING.md. A sentence whose subject is a pronoun leaves its reader to guess the subject.
+"""
+
+from __future__ import annotations
+
+import ast
+import collections
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from docs.documents import ROOT
+
+ROOMS = ("environments", "code_execution", "rpc", "hermes_tools", "hermes_env")
+PRONOUNS = frozenset(
+    [
+        "what",
+        "which",
+        "who",
+        "whom",
+        "whose",
+        "that",
+        "one",
+        "it",
+        "its",
+        "itself",
+        "somebody",
+        "nobody",
+        "something",
+        "nothing",
+        "whatever",
+        "whoever",
+    ]
+)
+QUESTIONS = ("What", "Who", "Where", "How")
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass
+class File:
+    """The docstrings of one file, counted."""
+
+    path: Path
+    tree: ast.Module
+    words: int = 0
+    pronouns: int = 0
+    questions: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The path in the repository."""
+        return self.path.relative_to(ROOT).as_posix()
+
+    def count(self) -> None:
+        """Count the words and pronouns of all docstrings."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
+                found = re.findall(r"[a-z']+", text.lower())
+                self.words += len(found)
+                self.pronouns += sum(word in PRONOUNS for word in found)
+            text = _string(node)
+            if text.startswith(QUESTIONS):
+                self.questions.append(text.splitlines()[0])
+
+
+def _string(node: ast.AST) -> str:
+    """Return the text of a statement that is a string, such as a docstring or the comment below a name."""
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return node.value.value if is_text else ""
+
+
+def files(*rooms: str) -> list[File]:
+    """Return the Python files of some rooms or single files, counted."""
+    paths = [ROOT / room for room in rooms or ROOMS]
+    found = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py")))
+    counted = [File(path, ast.parse(path.read_text())) for path in found]
+    for file in counted:
+        file.count()
+    return counted
+
+
+def classes(of: list[File]) -> dict[str, list[tuple[File, ast.ClassDef]]]:
+    """Return all classes by name."""
+    found = collections.defaultdict(list)
+    for file in of:
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append((file, node))
+    return found
+
+
+def doubled(of: list[File]) -> dict[str, list[str]]:
+    """Return the public class names that are defined more than once, with the files."""
+    return {
+        name: [file.name for file, _ in places]
+        for name, places in classes(of).items()
+        if len(places) > 1 and not name.startswith("_")
+    }
+
+
+def methods(of: list[File]) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool | None]]:
+    """Yield each public method with its place, and whether a base class has it; None if a base is a library's."""
+    known = classes(of)
+
+    def bases(file: File, node: ast.ClassDef) -> Iterator[tuple[File, ast.ClassDef] | None]:
+        for base in node.bases:
+            word = base.value if isinstance(base, ast.Subscript) else base
+            name = word.id if isinstance(word, ast.Name) else getattr(word, "attr", "")
+            if name in {"object", "NamedTuple", "Protocol", "Enum", "Generic", "ABC", "Exception", "StrEnum"}:
+                continue
+            places = known.get(name, [])
+            place = next((it for it in places if it[0] is file), places[0] if places else None)
+            yield place
+            if place:
+                yield from bases(*place)
+
+    for places in known.values():
+        for file, node in places:
+            above = [] if node.name.startswith("_") else list(bases(file, node))
+            inherited = {it.name for place in above if place for it in place[1].body if isinstance(it, _FUNCTION)}
+            for method in node.body:
+                if isinstance(method, _FUNCTION) and not method.name.startswith("_"):
+                    is_override = True if method.name in inherited else None if None in above else False
+                    yield f"{file.name}:{method.lineno} {node.name}.{method.name}", method, is_override
+
+
+def documented_overrides(of: list[File]) -> list[str]:
+    """Return the methods that repeat, in a docstring of their own, what their base class documents."""
+    return [place for place, method, is_override in methods(of) if is_override and ast.get_docstring(method)]
+
+
+def undocumented(of: list[File]) -> list[str]:
+    """Return the public methods of public classes that have no docstring and override nothing."""
+    return [
+        place
+        for place, method, is_override in methods(of)
+        if is_override is False and not ast.get_docstring(method) and "._" not in place and " _" not in place
+    ]
+
+
+def main(*rooms: str) -> None:
+    """Print the files of some rooms, those with most to do first."""
+    listed = files(*rooms)
+    for file in sorted(listed, key=lambda it: -(it.pronouns - 0.04 * it.words)):
+        if file.pronouns > 0.04 * file.words or file.questions:
+            print(
+                f"{file.name:50}{file.words:6} words {1000 * file.pronouns // max(1, file.words):5} pronouns in 1,000"
+            )
+            print("".join(f"    {text}\n" for text in file.questions), end="")
+    words, pronouns = sum(it.words for it in listed), sum(it.pronouns for it in listed)
+    print(f"all: {words} words, {1000 * pronouns / max(1, words):.0f} pronouns in 1,000")
+    everything = files()
+    names = {file.name for file in listed}
+    for title, places in (("override with a docstring", documented_overrides), ("no docstring", undocumented)):
+        for place in places(everything):
+            if place.split(":")[0] in names:
+                print(f"{title}: {place}")
+    for name, places in doubled(everything).items():
+        if names & set(places):
+            print(f"class {name}: {', '.join(places)}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
