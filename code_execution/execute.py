@@ -274,7 +274,7 @@ def _came_of(operation: Operation, result: ExecutionResult) -> ExecutionResult:
     """Tell what came of a script, and return it."""
     if operation is not UNOBSERVED:
         denied = result.exit_code is None and (result.error or "").startswith(DENIED)
-        operation.tell(
+        operation.add_facts(
             status="denied" if denied else kind_of_interruption() if result.status == "interrupted" else result.status,
             exit_code=result.exit_code,
             output=result.output,

@@ -27,7 +27,7 @@ from environments.internal import Execution, Internal
 from environments.loop import run
 from environments.observation.observed import Observation
 from environments.options import (
-    Command,
+    CheckedCommand,
     CommandOptions,
     CommandText,
     StartOptions,
@@ -360,7 +360,7 @@ class BaseEnvironment(ABC):
         """
         return self._execution_beside(command, **options).result()
 
-    def _in_session(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+    def _in_session(self, command: CommandText, **options: Unpack[CommandOptions]) -> CheckedCommand:
         call = self._beside(command, **options)
         if call.user is not None:
             raise UnsupportedError(
@@ -368,7 +368,7 @@ class BaseEnvironment(ABC):
             )
         return call
 
-    def _beside(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+    def _beside(self, command: CommandText, **options: Unpack[CommandOptions]) -> CheckedCommand:
         self.touch()
         return checked(command, self.settings.timeout, **options)
 
