@@ -45,7 +45,7 @@ class CodeExecutionSettings:
     change what runs, such as `OPENAI_API_KEY`, `TERMINAL_SSH_PASSWORD` and `PATH`."""
     mcp_servers: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     """MCP servers whose tools scripts may call, each a name with `command`, `args`, `env` and `cwd`, or with `url`,
-    `headers` and `token_env`; also `tools`, `timeout` and `enabled`. See docs/mcp-tools.md."""
+    `headers` and `token_env`; also `tools`, `timeout` and `enabled`. See docs/mcp.md."""
 
 
 def load_code_execution_settings() -> CodeExecutionSettings:
