@@ -451,7 +451,7 @@ class BaseEnvironment(ABC):
 
         `create_environment` and `Pool` take it as the setting `image`, on the same backend. It holds files and
         installed packages. It holds no process, no variable of the session, and nothing that is mounted, such as `/tmp`
-        of a container: docs/snapshots.md says what each backend keeps. It stays until it is removed, as by
+        of a container: docs/many-environments.md says what each backend keeps. It stays until it is removed, as by
         `hermes-env rm`. One of the same name is replaced; environments that were made from it go on.
 
         Starts the environment when it has not been started. A command that runs meanwhile goes on, and what it writes
