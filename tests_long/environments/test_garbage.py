@@ -35,7 +35,9 @@ def test_a_claim_is_one_processes_until_it_ends(tmp_path, monkeypatch):
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     claim, other = Claim("thing"), Claim("thing")
     assert not other.is_held and not (tmp_path / "claims").exists(), "to look makes nothing"
-    code = "import time; from environments.claim import Claim as C; print(C('thing').acquire(), flush=True); time.sleep(99)"
+    code = (
+        "import time; from environments.claim import Claim\nprint(Claim('thing').acquire(), flush=True); time.sleep(99)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"True\n"
         assert not claim.acquire() and other.is_held
