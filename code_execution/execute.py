@@ -104,7 +104,7 @@ def execute_code(
         session_env: Whether it sees what the session has exported, too, as its last command left it. Of that it does
             not see what is named as secrets are, unless it is allowed by name; see docs/scripts.md.
         mcp_servers: Whether it may call the tools of the MCP servers that the settings name, too; None says yes unless
-            `tools` are given. See docs/mcp-tools.md.
+            `tools` are given. See docs/mcp.md.
         before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
         record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
@@ -274,7 +274,7 @@ def _record_result(operation: Operation, result: ExecutionResult) -> ExecutionRe
     """Tell what came of a script, and return it."""
     if operation is not UNOBSERVED:
         denied = result.exit_code is None and (result.error or "").startswith(DENIED)
-        operation.tell(
+        operation.add_facts(
             status="denied" if denied else kind_of_interruption() if result.status == "interrupted" else result.status,
             exit_code=result.exit_code,
             output=result.output,

@@ -14,7 +14,7 @@ from code_execution.settings import CodeExecutionSettings
 from environments.errors import TerminalError
 from environments.loop import Pieces
 from environments.model_view import ModelView
-from environments.output import BoundedCapture, Channel, Fed, LiveText, TextCallback
+from environments.output import AttachedProcess, BoundedCapture, Channel, LiveText, TextCallback
 
 STUB = "hermes_tools.py"
 LONGEST = 4096
@@ -288,7 +288,7 @@ class CapturedOutput:
             channel: PathShortener(directory, in_tracebacks=channel is Channel.STDOUT) for channel in Channel
         }
 
-    def add(self, channel: Channel, data: bytes, process: Fed | None, final: bool = False) -> None:
+    def add(self, channel: Channel, data: bytes, process: AttachedProcess | None, final: bool = False) -> None:
         """Take the next bytes of one channel, of a process that can be paused."""
         if paths := self._paths.get(channel):
             data = paths.feed(data, final)
@@ -298,7 +298,7 @@ class CapturedOutput:
         if channel is Channel.STDOUT and self._pieces is not None and process:
             self._pieces.offer(channel, data, process)
 
-    def finish(self, process: Fed | None) -> None:
+    def finish(self, process: AttachedProcess | None) -> None:
         """Take what was held back as a path may have begun with it. Nothing more comes."""
         for channel in Channel:
             self.add(channel, b"", process, final=True)
@@ -328,11 +328,11 @@ class ScriptOutput:
 
     def __init__(self, printed: CapturedOutput | None = None, results: SessionMessages | None = None) -> None:
         self.printed, self._results = printed, results
-        self.process: Fed | None = None
-        self.on_attach: Callable[[Fed], object] = lambda _: None
+        self.process: AttachedProcess | None = None
+        self.on_attach: Callable[[AttachedProcess], object] = lambda _: None
         self.messages = BootMessages()
 
-    def attach(self, process: Fed) -> None:
+    def attach(self, process: AttachedProcess) -> None:
         """Note whose output it is, see `LoopSink`."""
         self.process = process
         self.on_attach(process)

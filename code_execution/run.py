@@ -238,13 +238,13 @@ def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict
 
     async def remains() -> None:
         scope = dispatcher.scope
-        found = spawn(in_worker(scope.end_remains)) if scope.has_remains else None
+        found = spawn(in_worker(scope.end_scope_processes)) if scope.has_scope_processes else None
         if processes:
             await processes
         if found:
             await shielded(found)
-        if scope.has_remains:  # of a tool that has ended since
-            await in_worker(scope.end_remains)
+        if scope.has_scope_processes:  # of a tool that has ended since
+            await in_worker(scope.end_scope_processes)
 
     ends: dict[str, Awaitable[object]] = {"its processes": remains()}
     if dispatcher.is_awaiting:

@@ -290,7 +290,7 @@ class Dispatcher:
             kind = type(result).__name__
             encoded, problem = self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
         else:
-            operation.tell(result=result)
+            operation.add_facts(result=result)
         _report_problem(operation, problem)
         return encoded, problem
 
@@ -311,9 +311,9 @@ class Dispatcher:
 def _report_problem(operation: Operation, problem: str | None, error: BaseException | None = None) -> None:
     """Say what went wrong with a call, if anything did."""
     if error is not None:
-        operation.failed(error)
+        operation.add_error(error)
     if problem is not None:
-        operation.tell(status="error" if error is None else status_of(error), error=problem)
+        operation.add_facts(status="error" if error is None else status_of(error), error=problem)
 
 
 def _describe(error: BaseException) -> str:
