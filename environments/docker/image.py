@@ -87,7 +87,7 @@ def _find(api: APIClient, image: str) -> str | None:
 def _pull(api: BreakableClient, image: str) -> None:
     log.info("pulling image %s", image)
     start, what = current_start(), f"pulling image {image}"
-    start.tell(what)
+    start.report(what)
     told = time.monotonic()
     layers: dict[str, tuple[int, int]] = {}  # bytes that have come, and all, by layer
     with start.aborting(api.break_off):
@@ -102,7 +102,7 @@ def _pull(api: BreakableClient, image: str) -> None:
             if not layers:
                 continue
             done, total = (sum(sizes) for sizes in zip(*layers.values(), strict=True))
-            start.tell(what, done, total)
+            start.report(what, done, total)
             if time.monotonic() - told >= PROGRESS_INTERVAL:
                 told = time.monotonic()
                 log.info("%s: %.0f of %.0f MB so far", what, done / 1e6, total / 1e6)
@@ -179,7 +179,7 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
     step: deque[str] = deque(maxlen=LAST_LINES)
     rest = failure = ""
     log.info("building %s as %s", build.folder, tag)
-    start.tell(f"building {name}")
+    start.report(f"building {name}")
     try:
         with start.aborting(api.break_off), tempfile.TemporaryFile() as context:
             create_archive(root=str(build.folder), files=files, fileobj=context)
@@ -201,7 +201,7 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
                         step.clear()
                     step.append(line)
                     log.info("building %s: %s", name, line)
-                    start.tell(f"building {name}: {line}")
+                    start.report(f"building {name}: {line}")
         if failure:
             raise DockerException(failure)
     except ENGINE_ERRORS as error:

@@ -66,7 +66,7 @@ class JoinedEnvironment(ContainerEnvironment):
 
     def ready_container(self, api: APIClient) -> str:
         """Find the container, see `ContainerEnvironment`."""
-        current_start().tell(f"joining container {self._name}")
+        current_start().report(f"joining container {self._name}")
         try:
             about = api.inspect_container(self._name)
         except NotFound:

@@ -258,7 +258,7 @@ def _disconnect(client: paramiko.SSHClient) -> None:
 def _connected(host: str, port: int, opened: contextlib.ExitStack) -> socket.socket:
     """Return a connection, as `socket.create_connection` does, that the start which needs it can break off."""
     start = current_start()
-    addresses = start.alone(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
+    addresses = start.run_detachable(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
     failed: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         wire = socket.socket(family, kind, protocol)
