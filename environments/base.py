@@ -27,7 +27,7 @@ from environments.internal import Execution, Internal
 from environments.loop import run
 from environments.observation.observed import Observation
 from environments.options import (
-    Command,
+    CheckedCommand,
     CommandOptions,
     CommandText,
     StartOptions,
@@ -360,7 +360,7 @@ class BaseEnvironment(ABC):
         """
         return self._execution_beside(command, **options).result()
 
-    def _in_session(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+    def _in_session(self, command: CommandText, **options: Unpack[CommandOptions]) -> CheckedCommand:
         call = self._beside(command, **options)
         if call.user is not None:
             raise UnsupportedError(
@@ -368,7 +368,7 @@ class BaseEnvironment(ABC):
             )
         return call
 
-    def _beside(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+    def _beside(self, command: CommandText, **options: Unpack[CommandOptions]) -> CheckedCommand:
         self.touch()
         return checked(command, self.settings.timeout, **options)
 
@@ -451,7 +451,7 @@ class BaseEnvironment(ABC):
 
         `create_environment` and `Pool` take it as the setting `image`, on the same backend. It holds files and
         installed packages. It holds no process, no variable of the session, and nothing that is mounted, such as `/tmp`
-        of a container: docs/snapshots.md says what each backend keeps. It stays until it is removed, as by
+        of a container: docs/many-environments.md says what each backend keeps. It stays until it is removed, as by
         `hermes-env rm`. One of the same name is replaced; environments that were made from it go on.
 
         Starts the environment when it has not been started. A command that runs meanwhile goes on, and what it writes

@@ -41,14 +41,14 @@ _current: ContextVar[CancelScope | None] = ContextVar("hermes_cancel_scope", def
 _limit: ContextVar[StartLimit | None] = ContextVar("hermes_start_limit", default=None)
 
 
-class Remains(Protocol):
+class Stoppable(Protocol):
     """What may be left of what was done in a scope."""
 
     def end(self) -> None:
         """End it. It raises TerminalError if it can't."""
 
 
-_Remains = TypeVar("_Remains", bound=Remains)
+_Stoppable = TypeVar("_Stoppable", bound=Stoppable)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -73,7 +73,7 @@ class CancelScope:
         self._outer = outer
         self._lock = threading.Lock()
         self._callbacks: set[Callable[[], object]] = set()
-        self._remains: dict[object, Remains] = {}
+        self._scope_processes: dict[object, Stoppable] = {}
         self._cancelled = False
 
     @property
@@ -89,29 +89,29 @@ class CancelScope:
         for callback in callbacks:
             callback()
 
-    def remains(self, key: object, make: Callable[[], _Remains]) -> _Remains:
+    def scope_processes(self, key: object, make: Callable[[], _Stoppable]) -> _Stoppable:
         """Return what notes, for one environment, what may be left of this scope; made when it is first asked for."""
         if self._outer:
-            return self._outer.remains(key, make)
+            return self._outer.scope_processes(key, make)
         with self._lock:
-            found = self._remains.get(key)
+            found = self._scope_processes.get(key)
             if found is None:
-                found = self._remains[key] = make()
+                found = self._scope_processes[key] = make()
             return found  # type: ignore[return-value]  # one key has remains of one kind
 
     @property
-    def has_remains(self) -> bool:
+    def has_scope_processes(self) -> bool:
         """Whether anything may be left of it."""
-        return bool(self._remains)
+        return bool(self._scope_processes)
 
-    def end_remains(self) -> None:
+    def end_scope_processes(self) -> None:
         """End what the scope, once it is cancelled, has left behind, such as processes in the background.
 
         Raises:
             TerminalError: Something could not be ended. All the rest was.
         """
         with self._lock:
-            remains, self._remains = list(self._remains.values()), {}
+            remains, self._scope_processes = list(self._scope_processes.values()), {}
         failure: TerminalError | None = None
         for each in remains:
             try:

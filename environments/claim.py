@@ -29,7 +29,7 @@ class Claim:
         self._path: Path = (home or hermes_home()) / FOLDER / name
         self._descriptor = -1
 
-    def take(self) -> bool:
+    def acquire(self) -> bool:
         """Take the claim unless it is held elsewhere, and return whether it is held here now."""
         if self._descriptor >= 0:
             return True
@@ -48,8 +48,7 @@ class Claim:
 
     @property
     def is_held(self) -> bool:
-        """Whether a process holds it. A look gets in the way of a `take` at the same moment only if the last holder was
-        killed."""
+        """True while a process holds it. The look disturbs a concurrent `acquire` only after its holder was killed."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -138,7 +137,7 @@ class SharedClaim(Generic[T]):
 
     # The same on the loop thread, where a start that is stopped is cancelled.
 
-    async def joined(self, begin: Callable[[T | None], Awaitable[T]]) -> T | None:
+    async def join_on_loop(self, begin: Callable[[T | None], Awaitable[T]]) -> T | None:
         """Take the claim, see `join`."""
         async with self._held_here() as held:
             with self._joining(held) as may_begin:
@@ -146,7 +145,7 @@ class SharedClaim(Generic[T]):
                     held.target = await begin(held.target)
                 return held.target if may_begin else None
 
-    async def left(self, end: Callable[[T], Awaitable[object]]) -> None:
+    async def leave_on_loop(self, end: Callable[[T], Awaitable[object]]) -> None:
         """Give up this part, see `leave`."""
         async with self._held_here() as held:
             with self._leaving(held) as is_last:
@@ -155,7 +154,7 @@ class SharedClaim(Generic[T]):
 
     @contextlib.contextmanager
     def _joining(self, held: _Held) -> Iterator[bool]:
-        if not held.claim.take():
+        if not held.claim.acquire():
             yield False
             return
         try:

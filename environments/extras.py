@@ -73,7 +73,7 @@ def _found_at(library: str) -> str | None:
     return None
 
 
-def handing_on(wing: str, environment: str, extra: str | None = None) -> Callable[[str], object]:
+def lazy_export(wing: str, environment: str, extra: str | None = None) -> Callable[[str], object]:
     """Return the `__getattr__` of a wing's package, which hands on the class of its module `environment`.
 
     Args:

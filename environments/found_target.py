@@ -138,7 +138,7 @@ class FoundTarget:
             yield True
             return
         try:
-            is_free = self.claim.take()
+            is_free = self.claim.acquire()
         except PermissionError as error:  # another user's
             raise TerminalError(
                 f"{self.kind} {self.short_id} is not removed, as nobody can tell whether it is in use: {error}"

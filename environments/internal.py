@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from environments.loop import Call, run
 from environments.observation.events import UNOBSERVED, Operation
-from environments.observation.observed import came_of
-from environments.options import Command, CommandOptions, StartOptions, checked
-from environments.output import Teller
+from environments.observation.observed import with_result
+from environments.options import CheckedCommand, CommandOptions, StartOptions, checked
+from environments.output import CallbackDecoder
 from environments.process import Background, Process, checked_start
 from environments.result import CommandResult
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 Ended = Callable[[], CommandResult]
 """Makes the result of a command that has ended. Called in the caller's thread, as the text may be large."""
-Work = Callable[[Call[Any], Command], Awaitable[Ended]]
+Work = Callable[[Call[Any], CheckedCommand], Awaitable[Ended]]
 """A coroutine function of the loop that runs a command."""
 
 
-def result_of(command: Command, work: Work) -> CommandResult:
+def result_of(command: CheckedCommand, work: Work) -> CommandResult:
     """Have the loop run a command, call its callback in this thread, and return its result."""
-    teller = Teller(command.on_output, command.binary) if command.on_output else None
+    teller = CallbackDecoder(command.on_output, command.binary) if command.on_output else None
     ended = run(lambda call: work(call, command), teller)
     if teller:
         teller.finish()
@@ -39,7 +39,7 @@ class Execution(NamedTuple):
     """A command that was checked, with all that it takes to run it: in this thread, or awaited by a task."""
 
     env: BaseEnvironment
-    command: Command
+    command: CheckedCommand
     way: Way | None
     """As hooks and observers are given it; None for a command of a hook, which none is given."""
     work: Work
@@ -71,7 +71,9 @@ class Execution(NamedTuple):
     def result(self) -> CommandResult:
         """Run it, and wait for it in this thread."""
         with self.operation() as operation:
-            return came_of(operation, result_of(self.command, self.work) if self.is_permitted() else self.never_ran())
+            return with_result(
+                operation, result_of(self.command, self.work) if self.is_permitted() else self.never_ran()
+            )
 
 
 class Internal(ABC):
@@ -130,13 +132,13 @@ class Internal(ABC):
     # On the loop. `BaseEnvironment` has checked the command, and asked the hooks.
 
     @abstractmethod
-    async def run_in_session(self, call: Call[Any], command: Command) -> Ended:
+    async def run_in_session(self, call: Call[Any], command: CheckedCommand) -> Ended:
         """Do what `BaseEnvironment.execute` describes."""
 
     @abstractmethod
-    async def run_beside(self, call: Call[Any], command: Command) -> Ended:
+    async def run_beside(self, call: Call[Any], command: CheckedCommand) -> Ended:
         """Do what `BaseEnvironment.execute_oneshot` describes."""
 
     @abstractmethod
-    async def run_in_background(self, call: Call[Any], command: Command, background: Background) -> Process:
+    async def run_in_background(self, call: Call[Any], command: CheckedCommand, background: Background) -> Process:
         """Do what `BaseEnvironment.start` describes."""

@@ -131,7 +131,7 @@ def _visit(
 
         try:
             # Not every client can be broken off: one that waits for its service is left alone.
-            starts[name].alone(go_through, undo=lambda: None)
+            starts[name].run_detachable(go_through, undo=lambda: None)
         except Exception as error:  # also of a backend installed apart, which must not hide what the others find
             log.debug("backend %s could not be looked at", name, exc_info=True)
             failed[name] = str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}"
@@ -139,8 +139,8 @@ def _visit(
 
     def stop() -> None:
         for start in starts.values():
-            start.mark("it is waited for no longer")
-            start.break_off()
+            start.mark_stopped("it is waited for no longer")
+            start.abort()
 
     report()
     kinds = {}

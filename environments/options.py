@@ -263,7 +263,7 @@ class StartOptions(SharedOptions, total=False):
     """Seconds between TERM and KILL when it is killed; 1 by default."""
 
 
-class Command(NamedTuple):
+class CheckedCommand(NamedTuple):
     """A command with its options, checked."""
 
     text: str
@@ -316,7 +316,7 @@ def check_names(options: Mapping[str, object], known: Iterable[str], what: str) 
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}; {what} has {', '.join(known)}")
 
 
-def checked(command: CommandText, limit: float = math.inf, **options: Unpack[CommandOptions]) -> Command:
+def checked(command: CommandText, limit: float = math.inf, **options: Unpack[CommandOptions]) -> CheckedCommand:
     """Check a command and its options.
 
     Args:
@@ -338,7 +338,7 @@ def checked(command: CommandText, limit: float = math.inf, **options: Unpack[Com
     kept, interrupt, timeout = options.get("max_output_bytes"), options.get("interrupt"), options.get("timeout")
     if interrupt is not None and not callable(getattr(interrupt, "is_set", None)):
         raise TypeError(f"interrupt is of type {type(interrupt).__name__}; give a threading.Event")
-    return Command(
+    return CheckedCommand(
         command_text(command),
         cwd,
         check_seconds("timeout", limit if timeout is None else timeout),

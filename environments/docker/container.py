@@ -95,7 +95,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
 
     def start_target(self) -> None:
         # After a loss, the earlier container is reused if it still exists.
-        current_start().tell(f"connecting to the engine at {self._engine.address}")
+        current_start().report(f"connecting to the engine at {self._engine.address}")
         self._api = api = self._engine.client(self._api)
         self._options.engine = self._engine.identity
         try:

@@ -284,7 +284,7 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
         return made
 
     try:
-        made = current_start().alone(create, undo=partial(_remove_late, api, name))
+        made = current_start().run_detachable(create, undo=partial(_remove_late, api, name))
     except APIError as error:
         if refusal := _refusal(reason(error), api, settings):
             raise refusal from error

@@ -111,7 +111,7 @@ class DockerEnvironment(ContainerEnvironment):
             return self._create(api, ensure_image(api, self._options.image))
 
     def _create(self, api: BreakableClient, image: str) -> str:
-        current_start().tell("starting a container")
+        current_start().report("starting a container")
         container, self.settings = start_container(api, self.settings, self._options, image)
         if self.settings.cwd:
             make_working_directory(api, container, self.settings.cwd)

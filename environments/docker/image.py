@@ -87,7 +87,7 @@ def _find(api: APIClient, image: str) -> str | None:
 def _pull(api: BreakableClient, image: str) -> None:
     log.info("pulling image %s", image)
     start, action = current_start(), f"pulling image {image}"
-    start.tell(action)
+    start.report(action)
     last_message = time.monotonic()
     layers: dict[str, tuple[int, int]] = {}  # bytes received and total bytes, by layer
     with start.aborting(api.abort):
@@ -102,7 +102,7 @@ def _pull(api: BreakableClient, image: str) -> None:
             if not layers:
                 continue
             done, total = (sum(sizes) for sizes in zip(*layers.values(), strict=True))
-            start.tell(action, done, total)
+            start.report(action, done, total)
             if time.monotonic() - last_message >= PROGRESS_INTERVAL:
                 last_message = time.monotonic()
                 log.info("%s: %.0f of %.0f MB so far", action, done / 1e6, total / 1e6)
@@ -179,7 +179,7 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
     step: deque[str] = deque(maxlen=LAST_LINES)
     rest = failure = ""
     log.info("building %s as %s", build.folder, tag)
-    start.tell(f"building {name}")
+    start.report(f"building {name}")
     try:
         with start.aborting(api.abort), tempfile.TemporaryFile() as context:
             create_archive(root=str(build.folder), files=files, fileobj=context)
@@ -201,7 +201,7 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
                         step.clear()
                     step.append(line)
                     log.info("building %s: %s", name, line)
-                    start.tell(f"building {name}: {line}")
+                    start.report(f"building {name}: {line}")
         if failure:
             raise DockerException(failure)
     except ENGINE_ERRORS as error:

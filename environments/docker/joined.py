@@ -63,7 +63,7 @@ class JoinedEnvironment(ContainerEnvironment):
         return frozenset(name for name, limit in limits.items() if (limit or 0) > 0)
 
     def ready_container(self, api: APIClient) -> str:
-        current_start().tell(f"joining container {self._name}")
+        current_start().report(f"joining container {self._name}")
         try:
             about = api.inspect_container(self._name)
         except NotFound:

@@ -58,33 +58,31 @@ class DockerSettings(BackendSettings):
     enforces: ClassVar[frozenset[str]] = frozenset(RESOURCE_SETTINGS)
 
     image: str | None = None
-    """Image, pulled when the engine does not have it; `python:3.12-slim` if not set."""
+    """Image, pulled if missing; `python:3.12-slim` if not set."""
     build: str | None = None
-    """A folder here with a Dockerfile, or the path of one, to build the image from in place of naming one. What is
-    unchanged is not built anew."""
+    """Directory with a Dockerfile, or the file's path, to build the image from. Unchanged content is not rebuilt."""
     container: str | None = None
-    """Name or id of a container that runs already, to run commands in. It is neither stopped nor removed, and nothing
-    of it is changed, so that settings of a new container cannot be given along with it."""
+    """Name or id of a running container to join. It is never stopped or removed."""
     volumes: tuple[str, ...] = ()
-    """Mounts, each `host_path:/container_path` or with `:ro` behind it. The host path must be there."""
+    """Mounts, each `host_path:/container_path`, read-only with `:ro` behind. The host path must exist."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for everything that runs in the container."""
+    """Variables for all processes in the container."""
     forward_env: tuple[str, ...] = ()
-    """Names of variables of this process, set there to the value they have here."""
+    """Names of this process's variables to set there, with their values."""
     extra_args: tuple[str, ...] = field(default=(), repr=False)
-    """Flags of `docker run`, such as `["--shm-size=1g"]`; one that is not understood is refused."""
+    """Flags of `docker run`, such as `["--shm-size=1g"]`; unknown flags are refused."""
     mount_cwd_to_workspace: bool = False
-    """Whether to mount this process's working directory at `/workspace`, and start there."""
+    """True: mount this process's working directory at `/workspace` and start there."""
     run_as_host_user: bool = False
-    """Whether commands run under this process's user and group id."""
+    """True: run commands under this process's user and group id."""
     network: Network = "full"
-    """`full` is the engine's usual network, `none` is none, and a list has the hosts that alone can be reached."""
+    """`full` is the engine's usual network, `none` only loopback; a list names the reachable hosts."""
     user: str | None = None
-    """User, or `uid:gid`, that commands run under; the image's own if not set."""
+    """User, or `uid:gid`, of commands; the image's user if not set."""
     tmp_size: NonNegativeInt | None = None
-    """Size limit of `/tmp` in MB; half of `container_memory`, which it is a part of, if not set; 0 is no limit."""
+    """Size of `/tmp` in MB, part of `container_memory`; half of it if not set, 0 for no limit."""
     gpus: str | None = None
-    """GPUs to give to the container: `all`, a number, or `device=ID,ID`."""
+    """GPUs: `all`, a number, or `device=ID,ID`."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         # The container to join has limits of its own.

@@ -128,7 +128,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         self.observation.target = ("instance", instance.name)
 
     def _join(self, client: Client, name: str) -> Instance:
-        current_start().tell(f"joining instance {name}")
+        current_start().report(f"joining instance {name}")
         for record in records(client, name):
             instance = Instance.of(client, record)
             if instance.processes:

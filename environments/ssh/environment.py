@@ -92,7 +92,7 @@ class SSHEnvironment(PersistentShellEnvironment):
             self._close_links(self._links)
             self._route = resolve(self._own)
             self.observation.target = ("host", self._route.host)
-            current_start().tell(f"connecting to {self._route}")
+            current_start().report(f"connecting to {self._route}")
             self._connect()
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:

@@ -261,7 +261,7 @@ def _disconnect(client: paramiko.SSHClient) -> None:
 def _connect_tcp(host: str, port: int, stack: contextlib.ExitStack) -> socket.socket:
     """Connect as `socket.create_connection` does; the start can abort it."""
     start = current_start()
-    addresses = start.alone(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
+    addresses = start.run_detachable(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
     failed: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         wire = socket.socket(family, kind, protocol)

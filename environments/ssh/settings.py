@@ -21,17 +21,17 @@ class SSHSettings(BackendSettings):
     carries: ClassVar[bool] = True
 
     host: str | None = None
-    """Host name or address, or a `Host` of the SSH client's configuration; needed."""
+    """Host name, address, or a `Host` of the SSH configuration; required."""
     user: str | None = None
-    """User to log in as; the SSH client's own choice if not set."""
+    """User to log in as; the SSH configuration's choice if not set."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """Port of the SSH server; 22 if nothing else says so."""
+    """Port of the SSH server; the configuration's choice, then 22, if not set."""
     key: str | None = None
-    """Path of the private key here, which is offered before any other."""
+    """Path of the private key here, offered before any other."""
     config: str | None = None
-    """The SSH client's configuration file here; `~/.ssh/config`, then `/etc/ssh/ssh_config` if not set."""
+    """SSH configuration file here; `~/.ssh/config`, then `/etc/ssh/ssh_config` if not set."""
     password: SecretStr | None = field(default=None, metadata=NOT_IN_FILE)
-    """Password to log in with. Refused in `config.yaml`."""
+    """Password of the user. Refused in `config.yaml`."""
     passphrase: SecretStr | None = field(default=None, metadata=NOT_IN_FILE)
     """Passphrase of the private key. Refused in `config.yaml`."""
 
