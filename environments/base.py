@@ -226,7 +226,7 @@ class BaseEnvironment(ABC):
         """
 
     def set_network(self, network: str | Sequence[str]) -> None:
-        """Change the list of hosts that the target can reach, see docs/network.md.
+        """Change the list of hosts that the target can reach, see docs/security.md.
 
         Connections to hosts that are not in the new list are closed. `renew` brings back the list of the settings.
 
