@@ -89,12 +89,12 @@ class Internal(ABC):
     def execute(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
         """Do what `BaseEnvironment.execute_oneshot` does. Arguments, result and errors are the same."""
         call = checked(command, self._settings.timeout, **options)
-        return result_of(call._replace(is_own=True), self.run_beside)
+        return result_of(call._replace(is_internal=True), self.run_beside)
 
     def start(self, command: str, **options: Unpack[StartOptions]) -> Process:
         """Do what `BaseEnvironment.start` does. Arguments, result and errors are the same."""
         call, background = checked_start(command, **options)
-        return run(lambda waiting: self.run_in_background(waiting, call._replace(is_own=True), background))
+        return run(lambda waiting: self.run_in_background(waiting, call._replace(is_internal=True), background))
 
     @property
     @abstractmethod
