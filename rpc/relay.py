@@ -9,8 +9,7 @@ from environments.errors import TerminalError
 from environments.loop import in_worker, spawn
 from environments.output import AttachedProcess
 from rpc.dispatcher import Dispatcher
-from rpc.incoming import IncomingLines, RefusedError, TooLargeError
-from rpc.messages import Response, too_large
+from rpc.messages import IncomingLines, InvalidLineError, Response, TooLargeError, too_large
 
 MOST_SIDE_BY_SIDE = 32
 """How many calls of one script run at the same time."""
@@ -74,7 +73,7 @@ class Relay:
                 lines = self._line.feed(part)
             except TooLargeError:
                 raise BrokenRelayError("the script's relay has sent more than a request may have") from None
-            except RefusedError:
+            except InvalidLineError:
                 self._dropped = self._line.size
         if is_last:
             self._line = None

@@ -6,7 +6,6 @@ import re
 import runpy
 
 from docs.documents import DOCUMENTS, ROOT
-from environments.conformance import CHECKS
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 _ROOMS = "benchmarks|code_execution|docs|e2e|environments|examples|hermes_env|hermes_tools|rpc|tests|tests_long"
@@ -20,13 +19,6 @@ def test_each_table_of_settings_stands_in_a_page_and_is_as_the_code_makes_it() -
     found = [name for text in texts for name in re.findall(r"<!-- table: (.+) -->", text)]
     others = {"plugs"}  # tests_long/plugs/table.py makes it
     assert sorted(set(found) - others) == sorted({**made["tables"](), **made["older_tables"]()})
-
-
-def test_the_contract_has_a_heading_for_each_line_that_is_checked() -> None:
-    text = (ROOT / "docs/contract.md").read_text()
-    headings = {int(number) for number in re.findall(r"^## (\d+)\. ", text, re.MULTILINE)}
-    assert headings == set(range(1, 12))
-    assert {check.line for check in CHECKS} == headings
 
 
 def test_every_link_and_path_in_the_documents_leads_to_a_file() -> None:

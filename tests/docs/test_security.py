@@ -10,10 +10,10 @@ from environments.conformance import CHECKS
 from environments.docker.creation import KEPT_CAPABILITIES
 from hermes_env.mcp.http import MAX_CONNECTIONS as MCP_CONNECTIONS
 from hermes_tools.interruption import MAX_BLOCKING
-from rpc.answers import KEPT_BYTES
+from rpc.call_threads import MAX_THREADS
 from rpc.connection import LARGE_LINES, MAX_CONNECTIONS
+from rpc.dispatcher import KEPT_BYTES
 from rpc.messages import MAX_MESSAGE_BYTES, MAX_VALUES
-from rpc.workers import MAX_THREADS
 
 TEXT = (ROOT / "docs/security.md").read_text()
 _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
