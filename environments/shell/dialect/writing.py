@@ -13,14 +13,14 @@ import zlib
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from environments.files import ANY, CRLF_LIMIT, WriteTerms
+from environments.files import ANY, CRLF_LIMIT, WriteConditions
 from environments.shell.dialect.files import FUNCTIONS, LONGEST_PATH, MOST_LINKS, SMALL, resolving
 from environments.write_guard import WriteGuard
 
 NOT_HERE = 45
 """Exit code by which the texts below report that the target lacks what takes the contents."""
 REFUSED, CHANGED, IS_CRLF, EXISTS = 44, 43, 42, 41
-"""Exit codes by which they report that the terms of writing do not hold. The first has the reason in its output."""
+"""Exit codes for conditions of writing that do not hold. The first has the reason in its output."""
 FAILED = 40
 """Exit code by which they report that a file cannot be written, before the last program has a code of its own."""
 LAST_FAILED = frozenset((1, 2, 4, 126, 127, 137))
@@ -296,11 +296,11 @@ def _given(path: str, guard: WriteGuard | None, **values: object) -> str:
     return f"export LC_ALL=C\n{' '.join(f'{key}={shlex.quote(str(value))}' for key, value in given.items())}\n"
 
 
-def _finding(path: str, terms: WriteTerms, **values: object) -> str:
-    """Return what goes to a file, sets $new unless there is one, and ends if the terms do not hold."""
-    new, crlf = ("1" if each else "" for each in (terms.must_be_new, terms.unless_crlf))
-    text = f"{_given(path, terms.guard, must_be_new=new, unless_crlf=crlf, **values)}find_place\n"
-    return text if terms.expected is None else f"{text}{_comparing(terms.expected)}"
+def _finding(path: str, conditions: WriteConditions, **values: object) -> str:
+    """Return what goes to a file, sets $new unless there is one, and ends if the conditions do not hold."""
+    new, crlf = ("1" if each else "" for each in (conditions.must_be_new, conditions.unless_crlf))
+    text = f"{_given(path, conditions.guard, must_be_new=new, unless_crlf=crlf, **values)}find_place\n"
+    return text if conditions.expected is None else f"{text}{_comparing(conditions.expected)}"
 
 
 def _comparing(expected: bytes) -> str:
@@ -322,21 +322,21 @@ def as_text(data: bytes) -> str | None:
 
 
 def placing(
-    path: str, command: str, mode: str = "", size: int | None = None, terms: WriteTerms = ANY, part: str = ""
+    path: str, command: str, mode: str = "", size: int | None = None, conditions: WriteConditions = ANY, part: str = ""
 ) -> str:
     """Return what puts what a command prints in the place of a file, in one step, and prints `new` if none was there.
 
-    It ends with one of the codes `REFUSED`, `CHANGED`, `IS_CRLF` and `EXISTS` if the terms do not hold.
+    It ends with one of the codes `REFUSED`, `CHANGED`, `IS_CRLF` and `EXISTS` if the conditions do not hold.
 
     Args:
         path: The file.
         command: Prints its contents.
         mode: Its permission bits, in octal; empty keeps those that are there, or takes the usual ones.
         size: Its bytes, if they are known; with fewer, what is there stays as it is.
-        terms: Conditions.
+        conditions: Conditions.
         part: The last part of the name of the file beside it that is written first; empty is a new one.
     """
-    return f'{_finding(path, terms, **_place(mode, size, part))}prepare\n{command} >"$part"\nfinish\n'
+    return f'{_finding(path, conditions, **_place(mode, size, part))}prepare\n{command} >"$part"\nfinish\n'
 
 
 def _place(mode: str, size: int | None = None, part: str = "") -> dict[str, object]:
@@ -344,16 +344,16 @@ def _place(mode: str, size: int | None = None, part: str = "") -> dict[str, obje
     return {"looks": "", "mode": bits, "size": count, "unique": part or os.urandom(6).hex()}
 
 
-def saying(path: str, text: str, mode: str = "", terms: WriteTerms = ANY, part: str = "") -> str:
+def saying(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "") -> str:
     """Return what puts a text in the place of a file; `NOT_HERE` where `printf` is a program, which shows its words.
 
     The arguments are those of `placing`.
     """
-    return _HAS_PRINTF + placing(path, f"printf %s {shlex.quote(text)}", mode, terms=terms, part=part)
+    return _HAS_PRINTF + placing(path, f"printf %s {shlex.quote(text)}", mode, conditions=conditions, part=part)
 
 
 def saying_quickly(
-    path: str, text: str, mode: str = "", terms: WriteTerms = ANY, part: str = "", has_sed: bool | None = None
+    path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "", has_sed: bool | None = None
 ) -> str:
     """Return what does the same as `saying` with one process less, or two.
 
@@ -364,12 +364,12 @@ def saying_quickly(
         path: The file.
         text: Its contents.
         mode: Its permission bits.
-        terms: Conditions.
+        conditions: Conditions.
         part: The last part of the name of the file beside it.
         has_sed: Whether the target has GNU sed; None is to find out, and print `HAS_SED` if it has.
     """
     sed = "" if has_sed is None else int(has_sed)
-    finding = _finding(path, terms, sed=sed, **_place(mode, part=part))
+    finding = _finding(path, conditions, sed=sed, **_place(mode, part=part))
     return f"{_HAS_PRINTF}{finding}text={shlex.quote(text)}\nput_quickly\n"
 
 
@@ -390,13 +390,13 @@ def replacing(path: str, old: str, new: str, guard: WriteGuard) -> str:
         guard: Files that are not written.
     """
     given = f"old={shlex.quote(old)}\nput={shlex.quote(new)}\n"
-    return f"exec 2>/dev/null\n{_finding(path, WriteTerms(guard), sed=1, looks=1, mode='')}{given}replace_once\n"
+    return f"exec 2>/dev/null\n{_finding(path, WriteConditions(guard), sed=1, looks=1, mode='')}{given}replace_once\n"
 
 
-def decoding(path: str, text: str, mode: str = "", terms: WriteTerms = ANY) -> str:
+def decoding(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY) -> str:
     """Return what puts bytes, given as base64, in the place of a file; `NOT_HERE` where nothing there decodes it."""
     check = f"command -v base64 >/dev/null || exit {NOT_HERE}\n"
-    return check + placing(path, f"echo {text} | base64 -d", mode, terms=terms)
+    return check + placing(path, f"echo {text} | base64 -d", mode, conditions=conditions)
 
 
 def taking(size: int) -> str:
@@ -411,9 +411,9 @@ else head -c {size}
 fi"""
 
 
-def checking(path: str, terms: WriteTerms) -> str:
-    """Return what ends with one of the codes of `placing` if the terms do not hold, and changes nothing."""
-    return _finding(path, terms, looks=1)
+def checking(path: str, conditions: WriteConditions) -> str:
+    """Return what ends with one of the codes of `placing` if the conditions do not hold, and changes nothing."""
+    return _finding(path, conditions, looks=1)
 
 
 def moving(source: str, target: str, guard: WriteGuard) -> str:
