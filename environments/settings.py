@@ -205,10 +205,9 @@ class EnvironmentSettings:
     telemetry_text: bool = False
     """True: OpenTelemetry spans hold the text of commands and scripts, without known secrets."""
     write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
-    """Files and directories in the target that `write_file` and `patch` never change, by any link or path. Commands
-    may."""
+    """Files and directories in the target that `write_file` and `patch` never change."""
     write_safe_root: Annotated[str, Field(pattern="^(/|~/|~$)")] | None = None
-    """Only directory below which `write_file` and `patch` write. Commands may write elsewhere."""
+    """Only directory below which `write_file` and `patch` write."""
 
     container_cpu: NonNegativeFloat | None = None
     """CPU limit in cores; fractions are allowed."""
