@@ -1,4 +1,4 @@
-"""Commands in a container of a Docker engine, or of Podman, which is made for them."""
+"""Commands in a container of a Docker engine, or of Podman."""
 
 from typing import TYPE_CHECKING
 

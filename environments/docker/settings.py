@@ -1,4 +1,4 @@
-"""The settings of backend `docker`."""
+"""Settings of backend `docker`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _CONTAINER = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _OF_NEW_CONTAINERS = (
     *("image", "build", "volumes", "extra_args", "mount_cwd_to_workspace", "network", "tmp_size", "gpus"),
 )
-"""Settings that say what a container is to be, and nothing of one that there is."""
+"""Settings of a new container; none of them applies to a joined container."""
 PATH_BEGINS = ("/", "~", ".")
-"""The first characters of a path, which the name of a volume does not have."""
+"""The first character of a path. The name of a volume begins with another one."""
 
 
 def check_volume(volume: str) -> None:
-    """Check one mount as the docker program would write it.
+    """Check the form of a mount, as for the docker program.
 
     Raises:
-        SettingsError: It is of another form.
+        SettingsError: The volume has another form.
     """
     parts = volume.split(":")
     if not 2 <= len(parts) <= 3 or not parts[0] or not parts[1].startswith("/"):
@@ -40,13 +40,13 @@ def check_volume(volume: str) -> None:
     if "/" in parts[0] and not parts[0].startswith(PATH_BEGINS):
         raise SettingsError(
             f"backend 'docker': volumes: {volume!r} begins with neither a path nor the name of a volume; write "
-            f"./{volume}, which is taken from the working directory here, or an absolute path"
+            f"./{volume}, which is relative to the working directory here, or an absolute path"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings(BackendSettings):
-    """The settings of backend `docker`."""
+    """Settings of backend `docker`."""
 
     prefix: ClassVar[str] = "docker_"
     puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
@@ -85,15 +85,13 @@ class DockerSettings(BackendSettings):
     """GPUs: `all`, a number, or `device=ID,ID`."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that a container never has, see `BackendSettings`: all of them, if it is joined."""
+        # The container to join has limits of its own.
         return frozenset(RESOURCE_SETTINGS) if self.container else super(DockerSettings, self).unheld(settings)
 
     def target_variables(self) -> Mapping[str, str]:
-        """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
         return for_target(self.env, self.forward_env)
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse what cannot be, see `BackendSettings`."""
         check_names("env and forward_env of backend 'docker'", (*self.env, *self.forward_env))
         if self.run_as_host_user and self.user:
             raise SettingsError("backend 'docker': user and run_as_host_user contradict each other; keep one")
@@ -101,7 +99,7 @@ class DockerSettings(BackendSettings):
             if settings.over and getattr(self, name):
                 raise UnsupportedError(
                     f"backend 'docker' over {settings.over} cannot do what {name} asks for, as the engine is on "
-                    f"another machine than this process; {remedy}, which is of that machine"
+                    f"another machine than this process; {remedy}, with names of that machine"
                 )
         if self.build and self.image:
             raise SettingsError("backend 'docker': build and image contradict each other; keep one")

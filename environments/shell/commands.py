@@ -116,7 +116,7 @@ class Commands(Internal):
         user = await self.ready(command.user)
         self._env.command_sent()
         process = await self._starter().start(call, command, background, user)
-        if not command.is_own and (scope := self._scope_processes()):
+        if not command.is_internal and (scope := self._scope_processes()):
             scope.add_process(process)
         if command.is_cancelled:
             await process.dropped()
@@ -168,7 +168,7 @@ class Commands(Internal):
     ) -> Request:
         """Return the request for a command. Its input, and a long text, are put into files of the user's."""
         env = self._env
-        if not command.is_own:
+        if not command.is_internal:
             self._scope_processes()  # which looks what there is before
         text, stdin_file, command_file = command.text, None, None
         if command.stdin:
@@ -190,9 +190,9 @@ class Commands(Internal):
         is_killed = outcome.exit_code == KILLED_EXIT_CODE and not outcome.reason
         if is_killed and (why := await answered(self._env.why_killed)):
             outcome.notes.append(why)
-        if not command.is_own and self._env.network and (note := self._env.network.take_note()):
+        if not command.is_internal and self._env.network and (note := self._env.network.take_note()):
             outcome.notes.append(note)
-        if not command.is_own and (scope := self._scope_processes()):
+        if not command.is_internal and (scope := self._scope_processes()):
             await scope.add_command(running)
 
     def _scope_processes(self) -> ScopeProcesses | None:

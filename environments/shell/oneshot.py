@@ -61,7 +61,7 @@ class OneshotRunner:
             if command.is_cancelled:
                 return CommandResult.never_ran(await self._directory(command))
             there = await self.beside(command, user)
-            pool = self._shells.control_of(user) if command.is_own else self._shells.pool_of(user)
+            pool = self._shells.control_of(user) if command.is_internal else self._shells.pool_of(user)
             output = Output(env.internal.output_limit(command), command.separate, pieces)
 
             async def wait(running: Running) -> tuple[Outcome, Running]:
@@ -195,7 +195,7 @@ class OneshotRunner:
             kept = {*command.env, *(IDENTITY if user else ())}
             text = exported.taken_up_by(command.text, kept)
             return command._replace(text=text, cwd=cwd, env={**exported.due, **command.env})
-        given = {} if command.is_own else env.passthrough.all_values()
+        given = {} if command.is_internal else env.passthrough.all_values()
         return command._replace(cwd=cwd, env={**given, **command.env})
 
     async def _directory(self, command: CheckedCommand) -> str:
@@ -203,7 +203,7 @@ class OneshotRunner:
         cwd = command.cwd
         if cwd and (cwd.startswith("/") or cwd == "~" or cwd.startswith("~/")):
             return cwd
-        here = await self._env.session_of_execute.variable("PWD", sourced=not command.is_own)
+        here = await self._env.session_of_execute.variable("PWD", sourced=not command.is_internal)
         return posixpath.join(here, cwd) if cwd else here
 
     def _absolute(self, cwd: str) -> str:

@@ -76,22 +76,22 @@ class Processes:
         where = Where.LAST_ON_TERMINAL if terminal else _WHERE[background.stdin]
         there = await env.oneshots.beside(command, user)
         brand = None
-        if command.is_own and where in (Where.SUBSHELL, Where.ATTACHED):  # as scripts are
+        if command.is_internal and where in (Where.SUBSHELL, Where.ATTACHED):  # as scripts are
             number = next(self._numbers)
             brand = brand_of(env.id, number)
             there = there._replace(text=branding(env.id, number) + there.text)
-        pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
+        pool = shells.control_of(user) if command.is_internal else shells.pool_of(user)
         request = await env.internal.requested(
             there, where, separate=bool(background.sink and background.sink.separate), user=user
         )
         if terminal:
             shell, release = await shells.pool_of(user).open(terminal), shells.end_soon
         else:
-            if command.is_own:
+            if command.is_internal:
                 await shells.control.before_long()
             shell, release = await pool.take(), pool.give_back
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
-        if command.is_own:
+        if command.is_internal:
             process.find_left = env.newcomers(brand)
         try:
             process.send(shell, request, shells.control_of(user))

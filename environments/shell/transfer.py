@@ -56,20 +56,20 @@ class Runner:
     async def run(self, command: CheckedCommand) -> CommandResult:
         """Run a command and return its result."""
         user = await self.ready()
-        outcome = await self._env.oneshots.execute(command._replace(is_own=True), user)
+        outcome = await self._env.oneshots.execute(command._replace(is_internal=True), user)
         return outcome if isinstance(outcome, CommandResult) else outcome.result(command.binary)
 
     async def run_into(self, command: CheckedCommand, sink_on: Callable[[Stream], Sink]) -> int:
         """Run a command without limits, see `OneshotRunner.run_into`."""
         await self.ready()
-        return await self._env.oneshots.run_into(command._replace(is_own=True), sink_on)
+        return await self._env.oneshots.run_into(command._replace(is_internal=True), sink_on)
 
     async def run_fed(
         self, command: CheckedCommand, sink: Sink, feed: Callable[[Write], Awaitable[object]], size: int | None
     ) -> int:
         """Run a command that reads an input, see `OneshotRunner.run_fed`."""
         user = await self.ready()
-        return await self._env.oneshots.run_fed(command._replace(is_own=True), user, sink, feed, size)
+        return await self._env.oneshots.run_fed(command._replace(is_internal=True), user, sink, feed, size)
 
 
 def call_at(

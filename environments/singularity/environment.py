@@ -234,7 +234,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         client, instance = self._running()
         # A login over SSH may have less on its PATH.
         program = client.program if self._machine.place else PurePosixPath(client.program).name
-        enter = self._machine.host.way_in((program, "shell", "--pwd", cwd, f"instance://{instance.name}"))
+        enter = self._machine.host.login_command((program, "shell", "--pwd", cwd, f"instance://{instance.name}"))
         return Target("singularity", "instance", instance.name, instance.name, self._machine.name, enter)
 
     def find_address(self, port: int) -> Address:

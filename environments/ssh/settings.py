@@ -1,4 +1,4 @@
-"""The settings of a host that is reached over SSH."""
+"""Settings of backend `ssh`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SSHSettings(BackendSettings):
-    """The settings of backend `ssh`. It holds no limits."""
+    """Settings of backend `ssh`. The backend enforces no limits."""
 
     prefix: ClassVar[str] = "ssh_"
     carries: ClassVar[bool] = True
@@ -36,10 +36,7 @@ class SSHSettings(BackendSettings):
     """Passphrase of the private key. Refused in `config.yaml`."""
 
     def at(self, url: str) -> Self:
-        """Return settings for the host of a URL, see `BackendSettings`.
-
-        What else is configured for another host is kept, but for the user, the port and the password.
-        """
+        # Another host keeps the configured settings, except for the user, the port and the password.
         try:
             parts = urlsplit(url)
             host, user, port = parts.hostname, parts.username, parts.port
