@@ -27,7 +27,7 @@ test-long: .venv/long.ready engines   ## the third ring, tests_long/: cloud stan
 test-live: .venv/e2e.ready   ## the contract on the cloud services themselves, where their credentials are set; it costs money there
 	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests_long/conformance -k 'modal or daytona'
 
-test-plugs: .venv/long.ready engines   ## other frameworks' own tests on our plugs, as in docs/plugs.md: make test-plugs ARGS=deepagents
+test-plugs: .venv/long.ready engines   ## other frameworks' own tests on our plugs, as in docs/agents.md: make test-plugs ARGS=deepagents
 	PYTHONPATH=tests:tests_long $(BIN)/python -m plugs $(ARGS)
 
 engines:                 ## the engines that e2e/ runs on; an engine that cannot be set up is a failure
@@ -58,7 +58,7 @@ picture: .venv/test.ready   ## docs/picture.svg, the README's terminal, from com
 bench: .venv/bench.ready .venv/test.ready   ## what things cost, beside their least and what others cost: docs/performance.md; a part: make bench ARGS=docker
 	$(BIN)/python -m benchmarks $(ARGS)
 
-fleet: .venv/bench.ready .venv/test.ready   ## what a batch's driver bears, 10 to 10,000 workers: docs/fleet.md
+fleet: .venv/bench.ready .venv/test.ready   ## what a batch's driver bears, 10 to 10,000 workers: docs/many-environments.md
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
 fuzz: .venv/fuzz.ready .venv/test.ready   ## what reads others' bytes, each for SECONDS (60), or one: make fuzz ARGS=framing

@@ -31,9 +31,7 @@ SUBJECTS = (
     "modal",
     "daytona",
     "growth.environments",
-    "growth.containers",
     "growth.results",
-    "growth.calls",
     "growth.distance",
 )
 PAGE = "page"

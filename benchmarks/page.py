@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.findings import Findings
 from benchmarks.machine import machine_text
 from benchmarks.marked_page import DOCS, MarkedPage
-from benchmarks.table import NONE, Row, beside_text, ratio_text, seconds_text
+from benchmarks.table import NONE, Row, ratio_text, seconds_text
 
 PERFORMANCE = MarkedPage("performance.md", "performance")
-_PEERS = ("hermes-agent", "SWE-ReX", "inspect_ai", "openai-agents")
+BACKENDS = ("local", "Docker", "SSH", "Singularity")
+ON_EACH = {
+    'execute("true")': ('execute("true"), {}',),
+    "a tool call": ("tool call, {}, socket", "tool call, {}, relay"),
+    "a tool call, by files": ("tool call, {}, file queue",),
+    'execute_code("print(1)")': ('execute_code("print(1)"), {}',),
+    "execute_code with a tool call": ("execute_code with a tool call, {}",),
+    'PythonSession.execute("x = 1")': ('session.execute("x = 1"), {}',),
+    "read_file of 6 KB": ('read_file("read.txt"), {}',),
+    "write_file of 2 KB": ('write_file("new.txt", "..."), {}',),
+    "search_files in a file": ('search_files("line 77 "), {}',),
+    "patch of one line": ('patch("patched.txt", "old", "new"), {}',),
+    "put_file of 100 MB": ("put_file of 100 MB, {}",),
+    "get_file of 100 MB": ("get_file of 100 MB, {}",),
+}
+"""The lines of the table by backend: the names of their rows, with {} for the backend."""
+ON_ONE = (
+    "import and a first command, local",
+    'execute("true"), state reported, local',
+    "commands of 200 at once, each, awaited in asyncio, local",
+    "make 200 and run a command in each, local",
+    "output of 1 GB, local",
+    "create, first command, cleanup, Docker",
+    "first command from a pool, Docker",
+    'execute("true"), Docker over SSH, 40 ms away',
+    'execute("true"), Modal, 30 ms away',
+    'execute("true"), Daytona, 30 ms away',
+)
+"""The rows of the table of what is measured in one place alone. The page has no others; `make bench` prints all."""
+_CALLED = re.compile(r"""[\w.]+\("[^|]*?"\)|\w*execute_\w+|(?:read|write|search|put|get)_files?""")
 
 
 def write(findings: Findings, docs: Path = DOCS) -> None:
@@ -21,23 +50,23 @@ def write(findings: Findings, docs: Path = DOCS) -> None:
 
 
 def read(docs: Path = DOCS) -> Findings:
-    """Return what the page says now."""
+    """Return the findings that the page was made from."""
     return Findings.of_json(PERFORMANCE.numbers(docs))
 
 
 def written(text: str, findings: Findings) -> str:
-    """Return the page with what was measured between its marks, see `MarkedPage.written`."""
+    """Return the page with the findings between its marks, see `MarkedPage.written`."""
     return PERFORMANCE.written(text, _parts(findings), findings.charts)
 
 
 def _parts(findings: Findings) -> dict[str, str]:
-    goals = [row for row in findings.rows if row.ours is None or row.goal is not None or row.limit is not None]
-    more = [row for row in findings.rows if row not in goals]
+    rows = {row.what: row for row in findings.rows}
     return {
         "machine": _measured_on(findings),
-        "goals": _costs(goals),
-        "more": _costs(more),
-        "beside": _beside(findings),
+        "backends": _by_backend(rows),
+        "more": _on_one(rows),
+        "beside": _beside(rows),
+        "missing": _missing(findings),
     }
 
 
@@ -48,81 +77,75 @@ def _measured_on(findings: Findings) -> str:
     )
 
 
-def _costs(rows: Sequence[Row]) -> str:
-    """Return tables of what things cost, one for each kind of raw cost."""
-    kinds = dict.fromkeys(row.raw_is for row in rows if row.ours)
-    tables = [_table_of_kind(kind, [row for row in rows if row.ours and row.raw_is == kind]) for kind in kinds]
-    failed = [f"- {_code(row.what)}: {row.note}" for row in rows if row.ours is None]
-    return "\n\n".join([*tables, *(["\n".join(failed)] if failed else [])])
+def _by_backend(rows: Mapping[str, Row]) -> str:
+    lines = [_line("", *BACKENDS), "|---|" + "---:|" * len(BACKENDS)]
+    for what, names in ON_EACH.items():
+        found = [_found(rows, *(name.format(backend) for name in names)) for backend in BACKENDS]
+        lines.append(_line(_code(what), *(_times_raw(row) for row in found)))
+    return "\n".join(lines)
 
 
-def _table_of_kind(kind: str, rows: Sequence[Row]) -> str:
-    heads = [
-        "raw",
-        "ours",
-        "p10 to p90",
-        "ours/raw",
-        *(["goal"] if any(row.goal_text() != NONE for row in rows) else []),
+def _on_one(rows: Mapping[str, Row]) -> str:
+    lines = [_line("", "raw", "ours", "ours/raw", "the raw cost"), "|---|---:|---:|---:|---|"]
+    for row in (rows[what] for what in ON_ONE if what in rows):
+        lines.append(_line(_code(row.what), *_medians(row), ratio_text(row.ratio), row.raw_is.partition(";")[0]))
+    return "\n".join(lines)
+
+
+def _beside(rows: Mapping[str, Row]) -> str:
+    lines = [_line("", "ours", "beside it"), "|---|---:|---|"]
+    for names in ON_EACH.values():
+        for backend in BACKENDS:
+            row = _found(rows, *(name.format(backend) for name in names))
+            lines += _beside_one(row) if row else []
+    for what in ON_ONE:
+        lines += _beside_one(rows[what]) if what in rows else []
+    return "\n".join(lines)
+
+
+def _beside_one(row: Row) -> list[str]:
+    """Return the line of a row that other packages or clients stand beside, but not a tool of its own shell."""
+    others = [
+        f"{name.rpartition(' ')[0] if name[-1].isdigit() else name} {seconds_text(times.median)}"
+        for name, times in row.beside.items()
+        if "in a bash there" not in name
     ]
-    lines = [f"Raw: {kind}." if kind else "There is no raw cost.", ""]
-    lines += [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
-    for row in rows:
-        reached = {True: ", reached", False: ", **missed**", None: ""}[row.reached]
-        cells = (
-            _code(row.what),
-            seconds_text(row.raw.median if row.raw else None),
-            seconds_text(row.ours.median if row.ours else None),
-            _spread(row),
-            ratio_text(row.ratio),
-            f"{row.goal_text()}{reached}",
-        )
-        lines.append(_unbroken(cells[: 1 + len(heads)]))
-    notes = [f"- {_code(row.what)}: {row.note}" for row in rows if row.note]
-    return "\n".join([*lines, *(["", *notes] if notes else [])])
+    ours = seconds_text(row.ours.median if row.ours else None)
+    return [_line(_code(row.what), ours, ", ".join(others))] if others else []
 
 
-def _spread(row: Row) -> str:
-    if row.ours is None or row.ours.count == 1:
+def _missing(findings: Findings) -> str:
+    """Return the versions of what stands beside ours, and what could not be measured, with the reason."""
+    names = {name for row in findings.rows for name in row.beside if name[-1].isdigit()}
+    said = [f"Versions: {', '.join(sorted(names))}."] if names else []
+    for row in findings.rows:
+        said += [] if row.ours else [f"- {_code(row.what)}: {row.note}"]
+        said += [f"- {_code(row.what)}, {name}: {why}" for name, why in row.missing.items()]
+    return "\n".join([*said[:1], *([""] if said[1:] else []), *said[1:]])
+
+
+def _found(rows: Mapping[str, Row], *names: str) -> Row | None:
+    return next((rows[name] for name in names if name in rows), None)
+
+
+def _medians(row: Row) -> Sequence[str]:
+    return [seconds_text(times.median if times else None) for times in (row.raw, row.ours)]
+
+
+def _times_raw(row: Row | None) -> str:
+    """Return our median and the multiple of the raw cost that it is, such as `2 ms` and `4x 0.5 ms`."""
+    if row is None or row.raw is None or row.ours is None:
         return NONE
-    low, high = seconds_text(row.ours.low), seconds_text(row.ours.high)
-    unit = high.rpartition(" ")[2]
-    return f"{low.removesuffix(f' {unit}')} to {high}"
+    raw, ours = _medians(row)
+    return f"{ours}<br>{ratio_text(row.ratio)} {raw}"
 
 
-def _unbroken(cells: Sequence[str]) -> str:
-    """Return a line of a table in which a number stays with its unit, and both ends of a span together."""
-    first, *numbers = cells
-    kept = (re.sub(r"(?<=\d) (?=m?s\b|to\b)|(?<=to) (?=\d)", "&nbsp;", cell) for cell in numbers)
+def _line(first: str, *cells: str) -> str:
+    """Return a line of a table in which a number stays with its unit and its factor."""
+    kept = (re.sub(r"(?<=\d) (?=m?s\b)|(?<=x) (?=\d)", "&nbsp;", cell) for cell in cells)
     return f"| {' | '.join([first, *kept])} |"
 
 
-def _beside(findings: Findings) -> str:
-    lines = [
-        f"| | this package | {' | '.join(_PEERS)} | the usual way |",
-        "|---|---:|" + "---:|" * len(_PEERS) + "---|",
-    ]
-    rows = [row for row in findings.rows if row.beside and row.ours]
-    for row in rows:
-        peers = {peer: [name for name in row.beside if name.startswith(peer)] for peer in _PEERS}
-        plain = [name for name in row.beside if not name.startswith(_PEERS)]
-        cells = [
-            _code(row.what),
-            seconds_text(row.ours.median if row.ours else None),
-            *("<br>".join(beside_text(row, name) for name in names) or NONE for names in peers.values()),
-            "<br>".join(f"{name} {beside_text(row, name)}" for name in plain) or NONE,
-        ]
-        lines.append(_unbroken(cells))
-    said = list(_missing(findings))
-    return "\n".join([*lines, *(["", "Not measured:", "", *said] if said else [])])
-
-
-def _missing(findings: Findings) -> Iterator[str]:
-    """Say what could not be measured, and why."""
-    for row in findings.rows:
-        for name, why in row.missing.items():
-            yield f"- {name}, {_code(row.what)}: {' '.join(why.split())}"
-
-
 def _code(what: str) -> str:
-    """Return a row's name with what is called in it as code."""
-    return re.sub(r'([\w.]+\("[^|]*?"\)|\w*execute_\w+|(?:put|get)_file)', r"`\1`", what, count=1)
+    """Return a row's name with the first call in it as code."""
+    return _CALLED.sub(lambda found: f"`{found[0]}`", what, count=1)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, ModuleType, TracebackType
 
-    from code_execution.session_program import Session
+    from code_execution.session_program import ScriptRunner
 
 OLDEST = (3, 8)
 BEGIN = "begin"
@@ -53,7 +53,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 # Becoming the script.
 
 
-class ProjectsOwn:
+class ProjectModuleFinder:
     """Finds a module of the project that has the name of the script, which lies before it on the path."""
 
     def __init__(self, script: str) -> None:
@@ -93,7 +93,7 @@ def main_module(script: str) -> ModuleType:
     return module
 
 
-def take_null_input() -> None:
+def replace_stdin_with_null() -> None:
     """Have the input be empty, as a stream that was opened for it."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -122,7 +122,7 @@ def become(
     if mode == "strict" and "PWD" in os.environ:
         os.environ["PWD"] = os.getcwd()
     set_path(script.rpartition("/")[0], mode)
-    sys.meta_path.insert(0, ProjectsOwn(script))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, ProjectModuleFinder(script))  # type: ignore[arg-type]
     names = main_module(script).__dict__
     try:
         code = compile(source, script, "exec", dont_inherit=True)
@@ -161,7 +161,7 @@ def check_version() -> None:
         sys.exit("Python {}.{} is too old".format(*sys.version_info))
 
 
-def say(word: str, message: str) -> None:
+def report_to_caller(word: str, message: str) -> None:
     """Say something to us."""
     os.write(2, f"\x1e{word} {message}\n".encode())
 
@@ -232,7 +232,7 @@ def _become_subreaper() -> bool:
         return False
 
 
-class Connection:
+class RelayConnection:
     """One connection of the script's to the relay."""
 
     def __init__(self, connected: _socket.socket) -> None:
@@ -276,7 +276,7 @@ class Connection:
         return True
 
 
-class Keeper:
+class Supervisor:
     """The parent of the script: it tells us what the script asks, and how it ends.
 
     Args:
@@ -302,14 +302,14 @@ class Keeper:
         self.incoming = b""
         self.unsent: list[bytes] = []
         self.unanswered = 0
-        self.is_told_to_end = self.is_lost = False
+        self.is_end_requested = self.is_lost = False
         self.listener: _socket.socket | None = None
-        self.connections: dict[int, tuple[int, Connection]] = {}
-        self.numbers: dict[int, Connection] = {}
+        self.connections: dict[int, tuple[int, RelayConnection]] = {}
+        self.numbers: dict[int, RelayConnection] = {}
         self.number = 0
         if control:
             control.setblocking(False)
-            self.numbers[CONTROL] = Connection(control)
+            self.numbers[CONTROL] = RelayConnection(control)
             self.connections[control.fileno()] = CONTROL, self.numbers[CONTROL]
             self.poll.register(control.fileno(), self.POLLIN)
         self.out, self.out_blocks = self._opened_output()
@@ -347,13 +347,13 @@ class Keeper:
             _signal.signal(number, _signal.SIG_IGN)
         self.poll.register(self.alarm, self.POLLIN)
 
-    def keep(self) -> None:
+    def serve(self) -> None:
         """Serve the script until it has ended and all is told."""
         if self.given["duplex"]:
             self.poll.register(0, self.POLLIN)
         while True:
             self._reap()
-            if self.ended is not None and not self.unsent and (not self.unanswered or self.is_told_to_end):
+            if self.ended is not None and not self.unsent and (not self.unanswered or self.is_end_requested):
                 return
             if self.is_lost:
                 return
@@ -361,7 +361,7 @@ class Keeper:
                 if descriptor == self.alarm:
                     os.read(self.alarm, RECEIVE)
                 elif descriptor == 0:
-                    self._take_input()
+                    self._read_input()
                 elif descriptor == self.out:
                     self._flush()
                 elif self.listener and descriptor == self.listener.fileno():
@@ -381,11 +381,11 @@ class Keeper:
             if process == self.script:
                 self.ended = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
                 left = "none" if self.adopts and is_childless() else "some" if self.adopts else "unknown"
-                self.tell(b"e %d %s\n" % (self.ended, left.encode()))
+                self.report(b"e %d %s\n" % (self.ended, left.encode()))
 
     # What it says to us.
 
-    def tell(self, message: bytes) -> None:
+    def report(self, message: bytes) -> None:
         """Say something, as soon as it can be said."""
         self.unsent.append(b"\x1e" + self.word + b" " + message)
         if len(self.unsent) == 1:
@@ -419,7 +419,7 @@ class Keeper:
 
     # What we say to it.
 
-    def _take_input(self) -> None:
+    def _read_input(self) -> None:
         data = os.read(0, RECEIVE)
         if not data:
             self.is_lost = True
@@ -429,7 +429,7 @@ class Keeper:
             if not end:
                 return
             if not head:
-                self.is_told_to_end = True
+                self.is_end_requested = True
                 self.incoming = rest
                 if CONTROL in self.numbers:
                     self._close(self.numbers[CONTROL].socket.fileno())
@@ -442,9 +442,9 @@ class Keeper:
                     continue
                 return
             self.incoming = rest[length:]
-            self.take(kind, int(number), rest[:length])
+            self.handle(kind, int(number), rest[:length])
 
-    def take(self, kind: bytes, number: int, data: bytes) -> None:
+    def handle(self, kind: bytes, number: int, data: bytes) -> None:
         """Take one message: bytes for a connection, which is an answer but for that to a session, or an interrupt."""
         if kind == b"i":
             if self.ended is None:
@@ -468,7 +468,7 @@ class Keeper:
         connected = _socket.socket(fileno=descriptor)
         connected.setblocking(False)
         self.number += 1
-        connection = Connection(connected)
+        connection = RelayConnection(connected)
         self.connections[descriptor] = (self.number, connection)
         self.numbers[self.number] = connection
         self.poll.register(descriptor, self.POLLIN)
@@ -495,9 +495,9 @@ class Keeper:
         for start in range(0, len(line), room):
             part = line[start : start + room]
             is_last = start + room >= len(line)
-            self.tell(b"r %d %d %d\n" % (number, len(part), is_last) + part)
+            self.report(b"r %d %d %d\n" % (number, len(part), is_last) + part)
 
-    def _send(self, connection: Connection) -> None:
+    def _send(self, connection: RelayConnection) -> None:
         descriptor = connection.socket.fileno()
         if not connection.send():
             self._close(descriptor)
@@ -516,24 +516,24 @@ class Keeper:
 
     # The end.
 
-    def end_what_is_left(self) -> None:
+    def end_leftovers(self) -> None:
         """End also what nobody else finds, as it has shed all signs of ours: TERM, a grace, KILL."""
         import time
 
         grace = time.monotonic() + (0 if self.is_lost else GRACE)
-        told: set[int] = set()
+        terminated: set[int] = set()
         while not is_childless() and time.monotonic() < grace + KILL_LIMIT:
             is_over = time.monotonic() > grace
             for child in children():
-                if is_over or child not in told:
-                    told.add(child)
+                if is_over or child not in terminated:
+                    terminated.add(child)
                     try:
                         os.kill(child, 9 if is_over else 15)
                     except OSError:
                         pass
             time.sleep(0.02)
 
-    def last_words(self) -> None:
+    def remove_directory(self) -> None:
         """Remove the directory, and say whether it is gone."""
         try:  # what waits for calls in files is to see that they are gone
             wake = os.open(self.directory + "/rpc/wake", os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -566,13 +566,13 @@ def is_childless() -> bool:
     return False
 
 
-def _pair() -> tuple[_socket.socket, _socket.socket]:
+def _socket_pair() -> tuple[_socket.socket, _socket.socket]:
     import _socket
 
     return _socket.socketpair()
 
 
-def pass_over(*_: object) -> None:
+def ignore_signal(*_: object) -> None:
     """Handle a signal that is for nobody."""
 
 
@@ -588,7 +588,7 @@ def read_exactly(size: int) -> bytes:
 
 
 def main(
-    given: dict[str, object], session: type[Session] | None = None
+    given: dict[str, object], session: type[ScriptRunner] | None = None
 ) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
     """Stage the script, fork, keep it in the parent, and become it in the child, see `become`.
 
@@ -604,21 +604,21 @@ def main(
     try:
         stage(directory, files)
     except OSError as error:
-        say(word, f"failed {error}")
+        report_to_caller(word, f"failed {error}")
         os._exit(1)
-    say(word, "+" + MAGIC_NUMBER.hex())
+    report_to_caller(word, "+" + MAGIC_NUMBER.hex())
     ready, readying = os.pipe()
-    control, scripts = _pair() if session else (None, None)
+    control, scripts = _socket_pair() if session else (None, None)
     if scripts:
         import _signal
 
-        _signal.signal(2, pass_over)
+        _signal.signal(2, ignore_signal)
     script = os.fork()
     if not script:
         os.close(readying)
         if control:
             control.close()
-        take_null_input()
+        replace_stdin_with_null()
         source, mode, arguments = files[SCRIPT], str(given["mode"]), given["arguments"]
         path = directory + "/" + SCRIPT
         session_word = str(given["session"])
@@ -644,21 +644,21 @@ def main(
     adopts = _become_subreaper()
     os.write(readying, b"r")
     os.close(readying)
-    keeper = Keeper(script, secret, given, adopts, control)
-    keeper.watch_children()
+    supervisor = Supervisor(script, secret, given, adopts, control)
+    supervisor.watch_children()
     if given["relays"]:
-        keeper.listen()
+        supervisor.listen()
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)  # so that the script alone holds its output open
-    keeper.keep()
+    supervisor.serve()
     if adopts:
-        keeper.end_what_is_left()
-    keeper.last_words()
+        supervisor.end_leftovers()
+    supervisor.remove_directory()
     # Success has the shell read on, and a script that was on its way to a session that has ended is not for it.
-    os._exit(CUT_SHORT if control and not (keeper.is_told_to_end or keeper.is_lost) else 0)
+    os._exit(CUT_SHORT if control and not (supervisor.is_end_requested or supervisor.is_lost) else 0)
 
 
-def begin_here() -> None:
+def begin_as_sitecustomize() -> None:
     """Say that the Python has begun that is about to run the script by itself, and set its path once it is up.
 
     Raises:
@@ -670,7 +670,7 @@ def begin_here() -> None:
         word, mode = file.read().split()
     check_version()
     os.rename(directory + "/" + HELD, directory + "/" + SCRIPT)
-    say(word, "+" + MAGIC_NUMBER.hex())
+    report_to_caller(word, "+" + MAGIC_NUMBER.hex())
     try:
         found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
         if found is None or found.loader is None:
@@ -703,8 +703,8 @@ def set_path_here(directory: str, mode: str) -> None:
     set_path(directory, mode)
     if not getattr(sys.flags, "safe_path", False):
         sys.path.remove(directory)  # the interpreter puts it there itself
-    sys.meta_path.insert(0, ProjectsOwn(directory + "/" + SCRIPT))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, ProjectModuleFinder(directory + "/" + SCRIPT))  # type: ignore[arg-type]
 
 
 if __name__ == "sitecustomize":
-    begin_here()
+    begin_as_sitecustomize()

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from code_execution.limits import Limits, Tools, TransportName, checked_code, checked_environment, checked_tools
 from code_execution.mcp.settings import McpServer, called_by, servers_of
-from code_execution.output import Shown
-from code_execution.preparation import Interruption, OutOfTimeError, Preparation
+from code_execution.output import LiveOutput
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
 from code_execution.run import Script, run_script
-from code_execution.session import OwnSessions, ScriptSession
+from code_execution.session import EnvironmentSessions, ScriptSession
 from code_execution.settings import Mode, load_code_execution_settings
+from code_execution.time_budget import Interruption, OutOfTimeError, TimeBudget
 from environments.base import BaseEnvironment
 from environments.errors import (
     DENIED,
@@ -104,7 +104,7 @@ def execute_code(
         session_env: Whether it sees what the session has exported, too, as its last command left it. Of that it does
             not see what is named as secrets are, unless it is allowed by name; see docs/scripts.md.
         mcp_servers: Whether it may call the tools of the MCP servers that the settings name, too; None says yes unless
-            `tools` are given. See docs/mcp-tools.md.
+            `tools` are given. See docs/mcp.md.
         before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
         record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
@@ -135,7 +135,7 @@ def execute_code(
     if session is True or isinstance(session, str) or (session is None and settings.kernel_mode == "session"):
         env = get_environment() if env is None else checked_environment(env, "aexecute_code")
         name = session if isinstance(session, str) else ""
-        session = env.attachments.get(OwnSessions).of(env, name, mode or settings.mode, bool(session_env))
+        session = env.attachments.get(EnvironmentSessions).of(env, name, mode or settings.mode, bool(session_env))
     if session:
         session.check_options(env, mode, transport, session_env)
         env, mode, session_env = session.env, session.mode, session.session_env
@@ -149,7 +149,7 @@ def execute_code(
     handlers = script_tools(env) if tools is None else checked_tools(tools)
     with_servers = tools is None if mcp_servers is None else mcp_servers
     servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
-    asked = Asked(
+    asked = ScriptCall(
         Script(
             env,
             checked_code(code),
@@ -166,11 +166,11 @@ def execute_code(
         session.run_script if session else run_script,
     )
     with _observed(asked.script, tools, record) as operation:
-        return _came_of(operation, asked.result())
+        return _record_result(operation, asked.result())
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScriptCall:
     """A script that was asked for, with arguments that are in order."""
 
     script: Script
@@ -190,7 +190,7 @@ class Asked:
 
     def _if_allowed(self, asked: float) -> ExecutionResult:
         script = self.script
-        interrupted = script.interruption.has_come
+        interrupted = script.interruption.is_set
         gate = script.env.gate
         if not gate.permits_script(script.code, script.limits.mode, self.before_script, interrupted) or interrupted():
             seconds = time.monotonic() - asked
@@ -198,17 +198,17 @@ class Asked:
         began = time.monotonic()  # whoever was asked has taken time that is not the script's
         if not self.servers:
             return self._run(script, began)
-        before = Preparation(script.limits.timeout, began, script.interruption)
-        before.now(f"starting the MCP servers: {', '.join(sorted(self.servers))}")
+        budget = TimeBudget(script.limits.timeout, began, script.interruption)
+        budget.begin_step(f"starting the MCP servers: {', '.join(sorted(self.servers))}")
         try:
             from code_execution.mcp.servers import running_servers
         except ImportError:
             raise missing_library("code_execution.mcp_servers", "mcp", "mcp") from None
         with contextlib.ExitStack() as stack:
             try:
-                found = stack.enter_context(running_servers(self.servers, before, script.tools.keys()))
+                found = stack.enter_context(running_servers(self.servers, budget, script.tools.keys()))
             except (OutOfTimeError, TerminalError) as error:
-                if result := before.result_of(error):
+                if result := budget.result_of(error):
                     return result
                 if isinstance(error, SettingsError):  # a result, as of a server that does not start
                     raise TerminalError(str(error)) from error
@@ -216,7 +216,7 @@ class Asked:
             return self._run(replace(script, tools=checked_tools({**script.tools, **found})), began)
 
     def _run(self, script: Script, began: float) -> ExecutionResult:
-        shown = Shown(self.on_output, script.env.model_view()) if self.on_output else None
+        shown = LiveOutput(self.on_output, script.env.model_view()) if self.on_output else None
         made = run(lambda call: self.run(call, script, began), shown)
         if shown:
             shown.finish()
@@ -270,11 +270,11 @@ def _observed(script: Script, tools: Tools | None, record: str | os.PathLike[str
     return script.env.observation.observed("script", script.code, facts, record)
 
 
-def _came_of(operation: Operation, result: ExecutionResult) -> ExecutionResult:
+def _record_result(operation: Operation, result: ExecutionResult) -> ExecutionResult:
     """Tell what came of a script, and return it."""
     if operation is not UNOBSERVED:
         denied = result.exit_code is None and (result.error or "").startswith(DENIED)
-        operation.tell(
+        operation.add_facts(
             status="denied" if denied else kind_of_interruption() if result.status == "interrupted" else result.status,
             exit_code=result.exit_code,
             output=result.output,

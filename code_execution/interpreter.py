@@ -48,7 +48,7 @@ class Pythons:
     search_path: str = ""
     doubtful: frozenset[str] = frozenset()
 
-    def choosing(self) -> str:
+    def choose_command(self) -> str:
         """Return shell text that chooses one. It starts no process where all have paths and none is doubtful."""
         branches = "el".join(f"if {self._can_be(name)}; then {NUMBER}={i}\n" for i, name in enumerate(self.candidates))
         return f"{NUMBER}=\n{branches}fi\n"
@@ -60,23 +60,23 @@ class Pythons:
             condition = f"{CHOSEN}={word}; [ -x {word} ] && [ ! -d {word} ]"
         else:
             look = f"command -v {word}"
-            there = f"(PATH={shlex.quote(self.search_path)}; {look}) || {look}" if self.search_path else look
-            condition = f"{CHOSEN}=$( {there})"  # with `((` it could be arithmetic
+            found = f"(PATH={shlex.quote(self.search_path)}; {look}) || {look}" if self.search_path else look
+            condition = f"{CHOSEN}=$( {found})"  # with `((` it could be arithmetic
         if name in self.doubtful:
             condition += f' && "${CHOSEN}" -c {shlex.quote(_CHECK)} </dev/null >/dev/null 2>&1'
         return condition
 
-    def choosing_aloud(self, saying: Callable[[str], str]) -> str:
+    def choose_and_report_command(self, report_command: Callable[[str], str]) -> str:
         """Return shell text that chooses one and says which, or ends the shell.
 
         Args:
-            saying: Returns shell text that says a word.
+            report_command: Returns shell text that says a word.
         """
-        none = f'[ -n "${NUMBER}" ] || {{ {saying("-")}; exit {NOT_FOUND}; }}'
-        said = saying(f'"${NUMBER}"')
-        return f"{self.choosing()}{none}\n{said}\n"
+        none = f'[ -n "${NUMBER}" ] || {{ {report_command("-")}; exit {NOT_FOUND}; }}'
+        said = report_command(f'"${NUMBER}"')
+        return f"{self.choose_command()}{none}\n{said}\n"
 
-    def none_works(self, env: BaseEnvironment) -> UnsupportedError:
+    def not_found_error(self, env: BaseEnvironment) -> UnsupportedError:
         """Return the error for a target that has none of them."""
         wanted = ".".join(map(str, OLDEST))
         return UnsupportedError(
@@ -104,7 +104,7 @@ def pythons_for(env: BaseEnvironment, session: Mapping[str, str], *, same_machin
     return Pythons(tuple(dict.fromkeys([*active, *own])), session.get("PATH", ""), doubtful)
 
 
-def note_begun(env: BaseEnvironment, python: str, *, begun: bool) -> None:
+def record_start(env: BaseEnvironment, python: str, *, begun: bool) -> None:
     """Note whether a candidate has begun a script.
 
     Args:

@@ -14,7 +14,7 @@ from code_execution.settings import CodeExecutionSettings
 from environments.errors import TerminalError
 from environments.loop import Pieces
 from environments.model_view import ModelView
-from environments.output import BoundedCapture, Channel, Fed, LiveText, TextCallback
+from environments.output import AttachedProcess, BoundedCapture, Channel, LiveText, TextCallback
 
 STUB = "hermes_tools.py"
 LONGEST = 4096
@@ -29,7 +29,7 @@ def marker_of(word: str) -> bytes:
     return _MARK + word.encode() + b" "
 
 
-class Framed:
+class MessageDecoder:
     """Takes messages to us out of a stream: byte 30, a word, a space, the message, and a line end.
 
     Which words there are, and what the messages mean, is for subclasses.
@@ -38,7 +38,7 @@ class Framed:
     def __init__(self) -> None:
         self._markers: tuple[bytes, ...] = ()
         self._held = b""
-        self.is_heard = True
+        self.passes_output = True
         """Whether what is no message is passed on."""
 
     def feed(self, data: bytes, final: bool = False) -> bytes:
@@ -52,7 +52,7 @@ class Framed:
             TerminalError: Something that is no message of ours begins with a word that was ours alone.
         """
         if not self._markers:
-            return data if self.is_heard else b""
+            return data if self.passes_output else b""
         data, self._held = self._held + data, b""
         passed: list[bytes] = []
         at = 0
@@ -80,7 +80,7 @@ class Framed:
         return b"".join(passed)
 
     def _pass(self, data: bytes, passed: list[bytes]) -> None:
-        if self.is_heard and data:
+        if self.passes_output and data:
             passed.append(data)
 
     def _next(self, data: bytes, at: int) -> tuple[int, bytes] | None:
@@ -104,7 +104,7 @@ class Framed:
         raise NotImplementedError
 
 
-class Messages(Framed):
+class BootMessages(MessageDecoder):
     """Takes messages out of a script's standard error.
 
     | message       | says                                                                                          |
@@ -125,7 +125,7 @@ class Messages(Framed):
     def __init__(self) -> None:
         super().__init__()
         self.word, self.secret = secrets.token_hex(8), secrets.token_hex(16)
-        self.has_keeper = False
+        self.has_supervisor = False
         """Whether a keeper goes on to speak when the script has begun."""
         self.chosen: int | None = None
         self.none_found = self.begun = self.removed = False
@@ -143,20 +143,20 @@ class Messages(Framed):
         self.on_end: Callable[[], object] = lambda: None
         self.session = ""
         """The word of a session's own messages; empty for one script alone."""
-        self.on_printed: Callable[[int], object] = lambda _: None
+        self.on_output_end: Callable[[int], object] = lambda _: None
         self._markers = (marker_of(self.word),)
 
-    def saying(self, what: str) -> str:
+    def report_command(self, what: str) -> str:
         """Return shell text that says something."""
         return f"printf '\\036{self.word} %s\\n' {what} >&2"
 
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
         kind, _, rest = said.partition(b" ")
         if self.session and marker == marker_of(self.session):
-            self.on_printed(int(rest))
+            self.on_output_end(int(rest))
             return behind
         if self.begun:
-            return self._take_from_keeper(kind, rest, data, behind)
+            return self._take_from_supervisor(kind, rest, data, behind)
         if said.isdigit() and len(said) < 6:
             self.chosen = int(said)
         elif said == b"-":
@@ -168,12 +168,12 @@ class Messages(Framed):
             self.is_for_another = self.removed = True
         elif said.startswith(b"+"):
             self.magic, self.begun = said[1:].decode("ascii", "replace"), True
-            words = [self.secret, *filter(None, [self.session])] if self.has_keeper else []
+            words = [self.secret, *filter(None, [self.session])] if self.has_supervisor else []
             self._markers = tuple(map(marker_of, words))
             self.on_begun()
         return behind
 
-    def _take_from_keeper(self, kind: bytes, rest: bytes, data: bytes, behind: int) -> int | None:
+    def _take_from_supervisor(self, kind: bytes, rest: bytes, data: bytes, behind: int) -> int | None:
         """Take a message of the keeper, whose word a script may have read from its memory."""
         if kind == b"r":
             connection, size, is_last = map(int, rest.split())
@@ -205,7 +205,7 @@ class SessionResult(NamedTuple):
     """How many figures are left out."""
 
 
-class Results(Framed):
+class SessionMessages(MessageDecoder):
     """Takes what a session says of its scripts out of standard output.
 
     | message     | says                                                                                          |
@@ -267,7 +267,7 @@ class Results(Framed):
         self._whole[kind] = is_last
 
 
-class Printed:
+class CapturedOutput:
     """What one script prints, as far as it is kept. It is used on the loop thread.
 
     Args:
@@ -280,13 +280,15 @@ class Printed:
         self._limits = {Channel.STDOUT: settings.max_stdout_bytes, Channel.STDERR: settings.max_stderr_bytes}
         self._captures = {channel: BoundedCapture(limit) for channel, limit in self._limits.items()}
         self._view, self._pieces = view, pieces
-        self._paths: dict[Channel, ShortPaths] = {}
+        self._paths: dict[Channel, PathShortener] = {}
 
     def shorten_paths(self, directory: str) -> None:
         """Show the paths of the script and its stub without their directory: those in tracebacks, and all on stderr."""
-        self._paths = {channel: ShortPaths(directory, in_tracebacks=channel is Channel.STDOUT) for channel in Channel}
+        self._paths = {
+            channel: PathShortener(directory, in_tracebacks=channel is Channel.STDOUT) for channel in Channel
+        }
 
-    def add(self, channel: Channel, data: bytes, process: Fed | None, final: bool = False) -> None:
+    def add(self, channel: Channel, data: bytes, process: AttachedProcess | None, final: bool = False) -> None:
         """Take the next bytes of one channel, of a process that can be paused."""
         if paths := self._paths.get(channel):
             data = paths.feed(data, final)
@@ -296,7 +298,7 @@ class Printed:
         if channel is Channel.STDOUT and self._pieces is not None and process:
             self._pieces.offer(channel, data, process)
 
-    def finish(self, process: Fed | None) -> None:
+    def finish(self, process: AttachedProcess | None) -> None:
         """Take what was held back as a path may have begun with it. Nothing more comes."""
         for channel in Channel:
             self.add(channel, b"", process, final=True)
@@ -324,13 +326,13 @@ class ScriptOutput:
 
     separate = True
 
-    def __init__(self, printed: Printed | None = None, results: Results | None = None) -> None:
+    def __init__(self, printed: CapturedOutput | None = None, results: SessionMessages | None = None) -> None:
         self.printed, self._results = printed, results
-        self.process: Fed | None = None
-        self.on_attach: Callable[[Fed], object] = lambda _: None
-        self.messages = Messages()
+        self.process: AttachedProcess | None = None
+        self.on_attach: Callable[[AttachedProcess], object] = lambda _: None
+        self.messages = BootMessages()
 
-    def attach(self, process: Fed) -> None:
+    def attach(self, process: AttachedProcess) -> None:
         """Note whose output it is, see `LoopSink`."""
         self.process = process
         self.on_attach(process)
@@ -351,7 +353,7 @@ class ScriptOutput:
             self._take(channel, b"", final=True)
 
 
-class Shown:
+class LiveOutput:
     """Hands pieces of standard output to a callback, as text that a model may see. Used where the callback is called.
 
     Args:
@@ -372,7 +374,7 @@ class Shown:
         return self(Channel.STDOUT, b"", final=True)
 
 
-class ShortPaths:
+class PathShortener:
     """Shortens the paths of scripts and their stub in an output that comes in pieces.
 
     Args:
@@ -382,8 +384,8 @@ class ShortPaths:
 
     def __init__(self, directory: str, *, in_tracebacks: bool) -> None:
         self._place = directory.encode() + b"/"
-        self._before, self._behind = (b'File "', b'"') if in_tracebacks else (b"", b"")
-        self._head = self._before + self._place
+        self._budget, self._behind = (b'File "', b'"') if in_tracebacks else (b"", b"")
+        self._head = self._budget + self._place
         self._held = b""
 
     @cached_property
@@ -400,7 +402,7 @@ class ShortPaths:
         """
         data = self._held + data
         if self._place in data:
-            data = self._pattern.sub(self._before + rb"\1" + self._behind, data)
+            data = self._pattern.sub(self._budget + rb"\1" + self._behind, data)
         keep = len(data) if final else self._beginning(data)
         self._held = data[keep:]
         return data[:keep]

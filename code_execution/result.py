@@ -61,14 +61,14 @@ def interrupted_message(seconds: float) -> str:
     return f"Script timed out after {plain_number(seconds)}s and was interrupted."
 
 
-def not_run_message(seconds: float, taken_by: str) -> str:
+def not_run_message(seconds: float, used_up_by: str) -> str:
     """Return what is said of a script whose time was over before it ran.
 
     Args:
         seconds: Its time limit.
-        taken_by: What took that time.
+        used_up_by: What took that time.
     """
-    return f"The time limit of {plain_number(seconds)} s was used up by {taken_by}; the script did not run."
+    return f"The time limit of {plain_number(seconds)} s was used up by {used_up_by}; the script did not run."
 
 
 def truncation_notice(limit: int) -> str:

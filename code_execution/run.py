@@ -11,11 +11,11 @@ from typing import Any
 
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, Limits, Tools
 from code_execution.mcp.results import environment_of_script
-from code_execution.output import Printed, ScriptOutput
-from code_execution.preparation import Interruption, OutOfTimeError, Preparation
+from code_execution.output import CapturedOutput, ScriptOutput
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
 from code_execution.staging import QUEUE, files_of
-from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, over, side_by_side
+from code_execution.start import BrokenPythonError, PythonProcess, is_cleaned_up, side_by_side, wait_for_end
+from code_execution.time_budget import Interruption, OutOfTimeError, TimeBudget
 from environments.base import BaseEnvironment
 from environments.cancellation import holding, in_no_scope
 from environments.errors import EnvironmentLostError, TerminalError, UnsupportedError
@@ -64,20 +64,20 @@ async def run_script(call: Call[Any], script: Script, began: float) -> Callable[
     Raises:
         EnvironmentLostError: The environment went away while it ran, and all other errors of `execute_code`.
     """
-    before = Preparation(script.limits.timeout, began, script.interruption)
+    budget = TimeBudget(script.limits.timeout, began, script.interruption)
 
     async def run() -> Callable[[], ExecutionResult]:
         while True:
             try:
-                return await Run(call, script, before).result()
-            except NotBegunError:  # the next run passes that Python over
+                return await Run(call, script, budget).result()
+            except BrokenPythonError:  # the next run passes that Python over
                 continue
 
-    return await within_its_time(run, script.env, before)
+    return await within_its_time(run, script.env, budget)
 
 
 async def within_its_time(
-    run: Callable[[], Awaitable[Callable[[], ExecutionResult]]], env: BaseEnvironment, before: Preparation
+    run: Callable[[], Awaitable[Callable[[], ExecutionResult]]], env: BaseEnvironment, budget: TimeBudget
 ) -> Callable[[], ExecutionResult]:
     """Run a script, and return a result also where its time was over, or its environment cleaned up, before it ran.
 
@@ -88,12 +88,12 @@ async def within_its_time(
     """
     was_cleaned_up = is_cleaned_up(env)
     try:
-        with before.bounding_starts():
+        with budget.limiting_starts():
             return await run()
     except (OutOfTimeError, TerminalError) as error:
         if is_cleaned_up(env) and not was_cleaned_up:
-            return before.interrupted
-        if result := before.result_of(error):
+            return budget.interrupted
+        if result := budget.result_of(error):
             return lambda: result
         raise
 
@@ -101,15 +101,15 @@ async def within_its_time(
 class Run:
     """One run. It is used once."""
 
-    def __init__(self, call: Call[Any], script: Script, before: Preparation) -> None:
+    def __init__(self, call: Call[Any], script: Script, budget: TimeBudget) -> None:
         self._view = cache(script.env.model_view)
-        self._script, self._limits, self._before = script, script.limits, before
+        self._script, self._limits, self._budget = script, script.limits, budget
         self._calls = ToolCallLog(script.on_tool_call, lambda text: self._view().output(text))
         self._token = secrets.token_urlsafe(24)
         self._dispatcher = script.dispatcher(self._token, self._calls)
-        self._printed = Printed(script.limits.settings, self._view, call.pieces)
+        self._printed = CapturedOutput(script.limits.settings, self._view, call.pieces)
         self._output = ScriptOutput(self._printed)
-        self._python = PythonProcess(script.env, script.limits, before, self._output, self._output.messages)
+        self._python = PythonProcess(script.env, script.limits, budget, self._output, self._output.messages)
         self._transport: UnixSocketTransport | FileQueueTransport | Relay | None = None
         self._place = ""
 
@@ -142,7 +142,7 @@ class Run:
             TerminalError: No socket can be made.
         """
         if isinstance(self._transport, UnixSocketTransport):
-            if self._python.is_kept and not self._python.messages.begun:
+            if self._python.is_supervised and not self._python.messages.begun:
                 self._python.messages.on_begun = self._listen
             else:
                 self._listen()
@@ -153,7 +153,7 @@ class Run:
         try:
             self._transport.start(self._place)
         except OSError as error:
-            if self._python.is_kept and isinstance(error, FileNotFoundError):
+            if self._python.is_supervised and isinstance(error, FileNotFoundError):
                 return  # its keeper has removed the directory: a script that ends at once makes no calls
             raise TerminalError(f"no socket for the script's tool calls can be made: {error}") from error
 
@@ -190,7 +190,7 @@ class Run:
         """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
         python = self._python
         ending = spawn(python.ended(), may_fail=True)
-        ended_by_us = await over((ending, python.told_end), self._before)
+        ended_by_us = await wait_for_end((ending, python.end_reported), self._budget)
         if ended_by_us is None and python.exit_code and is_cleaned_up(self._script.env):
             return "interrupted"
         return ended_by_us
@@ -221,10 +221,10 @@ class Run:
         """Return the script's exit code, and what is to be said of its end."""
         if ended_by_us:
             return forced_end(ended_by_us, self._limits.timeout)
-        return await self._python.came_of()
+        return await self._python.exit_status()
 
     def _made_result(self, ended_by_us: Status | None, code: int, message: str | None) -> ExecutionResult:
-        seconds, limit = time.monotonic() - self._before.began, self._dispatcher.limit_reached
+        seconds, limit = time.monotonic() - self._budget.began, self._dispatcher.limit_reached
         return result_of(self._printed, self._calls, ended_by_us, code, message, seconds, limit)
 
 
@@ -238,13 +238,13 @@ def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict
 
     async def remains() -> None:
         scope = dispatcher.scope
-        found = spawn(in_worker(scope.end_remains)) if scope.has_remains else None
+        found = spawn(in_worker(scope.end_scope_processes)) if scope.has_scope_processes else None
         if processes:
             await processes
         if found:
             await shielded(found)
-        if scope.has_remains:  # of a tool that has ended since
-            await in_worker(scope.end_remains)
+        if scope.has_scope_processes:  # of a tool that has ended since
+            await in_worker(scope.end_scope_processes)
 
     ends: dict[str, Awaitable[object]] = {"its processes": remains()}
     if dispatcher.is_awaiting:
@@ -260,7 +260,7 @@ def forced_end(by: Status, timeout: float) -> tuple[int, str]:
 
 
 def result_of(
-    printed: Printed,
+    printed: CapturedOutput,
     calls: ToolCallLog,
     ended_by_us: Status | None,
     code: int,

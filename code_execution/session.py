@@ -16,14 +16,14 @@ from typing import Any, Self
 
 from code_execution.boot_program import CONTROL
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools, checked_environment
-from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput, SessionResult
-from code_execution.preparation import Preparation
+from code_execution.output import STUB, CapturedOutput, MessageDecoder, ScriptOutput, SessionMessages, SessionResult
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
 from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
 from code_execution.session_program import SIZE_DIGITS
 from code_execution.settings import Mode, load_code_execution_settings
 from code_execution.staging import files_of
-from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, over, side_by_side
+from code_execution.start import BrokenPythonError, PythonProcess, is_cleaned_up, side_by_side, wait_for_end
+from code_execution.time_budget import TimeBudget
 from environments.base import BaseEnvironment
 from environments.cancellation import in_no_scope
 from environments.errors import TerminalError, UnsupportedError
@@ -33,7 +33,7 @@ from rpc import Dispatcher, Relay, ToolCallLog, ToolErrors, generate_stub
 from rpc.stub import SOCKET
 
 GONE = "The Python of this session has ended, and its variables are gone. The next script begins in a new one."
-AFRESH = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
+RESTARTED = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
 MOST_NAMES = 8
 """How many named sessions an environment keeps for its scripts. Each is a process in the target."""
 LONGEST_NAME = 64
@@ -67,14 +67,14 @@ class ScriptSession:
         self.tools, self.timeout, self.max_tool_calls = tools, timeout, max_tool_calls
         self.mode: Mode = mode or settings.mode
         self.tool_errors, self.session_env, self.mcp_servers = tool_errors, bool(session_env), mcp_servers
-        self._python: KeptPython | None = None
-        self._turn = asyncio.Lock()
+        self._python: SessionPython | None = None
+        self._lock = asyncio.Lock()
         self._is_closed = False
 
     @on_loop
     async def reset(self) -> None:
         """End the Python, once the script that runs in it has ended. The next script begins in a new one."""
-        async with self._turn:
+        async with self._lock:
             await self._end()
 
     @on_loop
@@ -83,7 +83,7 @@ class ScriptSession:
         self._is_closed = True
         if self._python and not self._python.stop.done():
             self._python.stop.set_result(None)
-        async with self._turn:
+        async with self._lock:
             await self._end()
 
     def check_options(self, env: object, mode: Mode | None, transport: str, session_env: bool) -> None:
@@ -124,36 +124,36 @@ class ScriptSession:
             raise TerminalError(
                 "a tool that a script calls cannot run another script in its session, which waits for it"
             )
-        before = Preparation(script.limits.timeout, began, script.interruption)
+        budget = TimeBudget(script.limits.timeout, began, script.interruption)
 
         async def run() -> Callable[[], ExecutionResult]:
-            async with self._my_turn(before):
+            async with self._locked(budget):
                 while True:
                     try:
-                        return await self._run(call, script, before)
-                    except NotBegunError:  # the next one passes that Python over
+                        return await self._run(call, script, budget)
+                    except BrokenPythonError:  # the next one passes that Python over
                         self._python = None
 
-        return await within_its_time(run, script.env, before)
+        return await within_its_time(run, script.env, budget)
 
     @contextlib.asynccontextmanager
-    async def _my_turn(self, before: Preparation) -> AsyncIterator[None]:
-        before.now("the script that ran in the session before it")
-        waiting = spawn(self._turn.acquire())
+    async def _locked(self, budget: TimeBudget) -> AsyncIterator[None]:
+        budget.begin_step("the script that ran in the session before it")
+        waiting = spawn(self._lock.acquire())
         try:
-            await over((waiting,), before)
-            before.now("starting the target")
+            await wait_for_end((waiting,), budget)
+            budget.begin_step("starting the target")
             yield
         finally:
             if not waiting.cancel() and not waiting.cancelled():
-                self._turn.release()
+                self._lock.release()
 
-    async def _run(self, call: Call[Any], script: Script, before: Preparation) -> Callable[[], ExecutionResult]:
+    async def _run(self, call: Call[Any], script: Script, budget: TimeBudget) -> Callable[[], ExecutionResult]:
         env, view = script.env, cache(script.env.model_view)
         env.internal.check_usable()
         if self._is_closed:
             raise TerminalError("the Python session was closed; make another one")
-        note = await self._renew()
+        note = await self._drop_ended_python()
         token = self._python.token if self._python else secrets.token_urlsafe(24)
         log = ToolCallLog(script.on_tool_call, lambda text: view().output(text))
         mine = _runs_for.set(_runs_for.get() | {id(self)})  # tools see it, as they run in this context
@@ -161,37 +161,40 @@ class ScriptSession:
             dispatcher = script.dispatcher(token, log)
         finally:
             _runs_for.reset(mine)
-        python = self._python = self._python or KeptPython(script, before, dispatcher)
-        printed = Printed(script.limits.settings, view, call.pieces)
+        python = self._python = self._python or SessionPython(script, budget, dispatcher)
+        printed = CapturedOutput(script.limits.settings, view, call.pieces)
         ended_by_us: Status | None = "interrupted"  # as by a caller that has left
         try:
             log.begin()
             stub = await python.ready(script)
-            before.now("")
+            budget.begin_step("")
             python.send(script, stub, printed, dispatcher)
             view()  # while it runs
-            ended_by_us = await python.over(before)
+            ended_by_us = await python.wait_for_end(budget)
         finally:
             await shielded(spawn(python.finish(dispatcher, ended_by_us)))
             log.close()
         python.process.check(ended_by_us)
-        code, message = await python.came_of(ended_by_us, script.limits.timeout)
-        seconds = time.monotonic() - before.began
-        came = python.result() if python.is_done and not ended_by_us else None
-        noted = GONE if not python.process.runs else note
-        return partial(_made, printed, log, ended_by_us, code, message, seconds, dispatcher, came, noted, view)
+        code, message = await python.exit_status(ended_by_us, script.limits.timeout)
+        seconds = time.monotonic() - budget.began
+        session_result = python.result() if python.is_done and not ended_by_us else None
+        final_note = GONE if not python.process.is_running else note
+        limit = dispatcher.limit_reached
+        return partial(
+            _session_result, printed, log, ended_by_us, code, message, seconds, limit, session_result, final_note, view
+        )
 
-    async def _renew(self) -> str | None:
+    async def _drop_ended_python(self) -> str | None:
         """Give up a Python that has ended, and return what is to be said of that."""
         python = self._python
-        if python is None or python.process.runs:
+        if python is None or python.process.is_running:
             return None
         self._python = None
         await shielded(spawn(python.end()))
-        return AFRESH if python.process.messages.begun else None
+        return RESTARTED if python.process.messages.begun else None
 
 
-class OwnSessions:
+class EnvironmentSessions:
     """The sessions that an environment keeps for its own scripts, by their names and the way scripts run in them."""
 
     def __init__(self) -> None:
@@ -230,7 +233,7 @@ class OwnSessions:
         self._sessions.clear()
 
 
-class KeptPython:
+class SessionPython:
     """The Python of a session. It lives on the loop thread.
 
     Args:
@@ -239,14 +242,14 @@ class KeptPython:
         dispatcher: Answers its tool calls.
     """
 
-    def __init__(self, script: Script, before: Preparation, dispatcher: Dispatcher) -> None:
+    def __init__(self, script: Script, budget: TimeBudget, dispatcher: Dispatcher) -> None:
         word = secrets.token_hex(8)
         self.token = dispatcher.token
         """What the tool calls of all scripts carry, as they share the module."""
-        self._results = Results(word, script.limits.settings.max_stdout_bytes)
+        self._results = SessionMessages(word, script.limits.settings.max_stdout_bytes)
         self._output = ScriptOutput(results=self._results)
         self._word = self._output.messages.session = word
-        self.process = PythonProcess(script.env, script.limits, before, self._output, self._output.messages)
+        self.process = PythonProcess(script.env, script.limits, budget, self._output, self._output.messages)
         self.stop: asyncio.Future[None] = current().loop.create_future()
         """Done when the session is closed while a script runs."""
         self.result = self._results.result
@@ -255,7 +258,7 @@ class KeptPython:
         self._env = script.env
         self._number, self._stub = 0, ""
         self._done: asyncio.Future[None] = current().loop.create_future()
-        self._streams: tuple[Framed, ...] = (self._results, self._output.messages)
+        self._streams: tuple[MessageDecoder, ...] = (self._results, self._output.messages)
 
     @property
     def is_done(self) -> bool:
@@ -270,15 +273,15 @@ class KeptPython:
             await self._start(script, stub)
         return stub
 
-    def send(self, script: Script, stub: str, printed: Printed, dispatcher: Dispatcher) -> None:
+    def send(self, script: Script, stub: str, printed: CapturedOutput, dispatcher: Dispatcher) -> None:
         """Have it run a script."""
         self._number += 1
         self._relay.dispatcher = dispatcher
         self._results.clear()
         for stream in self._streams:
-            stream.is_heard = True
+            stream.passes_output = True
         self._results.on_done = partial(self._note, self._results)
-        self._output.messages.on_printed = partial(self._note, self._output.messages)
+        self._output.messages.on_output_end = partial(self._note, self._output.messages)
         printed.shorten_paths(self.process.directory)
         self._output.printed = printed
         request = {
@@ -291,10 +294,10 @@ class KeptPython:
         self._stub = stub
         self._tell(marshal.dumps(request, 2))
 
-    def _note(self, stream: Framed, number: int) -> None:
+    def _note(self, stream: MessageDecoder, number: int) -> None:
         if number == self._number:
-            stream.is_heard = False  # what is printed from here on is not the script's
-            if not self._done.done() and not any(each.is_heard for each in self._streams):
+            stream.passes_output = False  # what is printed from here on is not the script's
+            if not self._done.done() and not any(each.passes_output for each in self._streams):
                 self._done.set_result(None)
 
     def _tell(self, request: bytes) -> None:
@@ -321,10 +324,10 @@ class KeptPython:
             with contextlib.suppress(BrokenPipeError):  # it has ended, which is told elsewhere
                 process.feed(data)
 
-    async def over(self, before: Preparation) -> Status | None:
+    async def wait_for_end(self, budget: TimeBudget) -> Status | None:
         """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
         assert self._ending
-        by = await over((self._done, self.process.told_end, self._ending, self.stop), before)
+        by = await wait_for_end((self._done, self.process.end_reported, self._ending, self.stop), budget)
         if self.stop.done() or (self._ending.done() and self._ending.result() and is_cleaned_up(self._env)):
             return "interrupted"
         return by
@@ -332,7 +335,7 @@ class KeptPython:
     async def finish(self, dispatcher: Dispatcher, ended_by_us: Status | None) -> None:
         """End the script and its calls. One that is ended by us is interrupted first, and then the Python is ended."""
         with in_no_scope():
-            if ended_by_us and self.process.runs:
+            if ended_by_us and self.process.is_running:
                 self._tell(b"")  # before it has begun the script it sees this, and later on the signal
                 self._feed(b"i 0 0\n")
             dispatcher.close()
@@ -354,45 +357,45 @@ class KeptPython:
         """
         with in_no_scope():
             deadline = time.monotonic() + ENDING_LIMIT
-            if self._ending and self.process.runs and not ended_by_us:
+            if self._ending and self.process.is_running and not ended_by_us:
                 self._feed(b"\n")
                 await asyncio.wait((self._ending,), timeout=LAST_WORDS)
             self._relay.end()
-            forced = "interrupted" if self.process.runs else ended_by_us
+            forced = "interrupted" if self.process.is_running else ended_by_us
             await side_by_side({"its processes": self.process.end_processes(forced, deadline)}, deadline)
             await self.process.remove(max(0.0, deadline - time.monotonic()) + REMOVAL_LIMIT)
 
-    async def came_of(self, ended_by_us: Status | None, timeout: float) -> tuple[int, str | None]:
+    async def exit_status(self, ended_by_us: Status | None, timeout: float) -> tuple[int, str | None]:
         """Return the exit code of the script, and what is to be said of its end."""
         if ended_by_us:
             code, message = forced_end(ended_by_us, timeout)
             return code, interrupted_message(timeout) if self.is_done and ended_by_us == "timeout" else message
         if self.is_done:
             return self.result().code, None
-        return await self.process.came_of()
+        return await self.process.exit_status()
 
 
-def _made(
-    printed: Printed,
+def _session_result(
+    printed: CapturedOutput,
     log: ToolCallLog,
     ended_by_us: Status | None,
     code: int,
     message: str | None,
     seconds: float,
-    dispatcher: Dispatcher,
-    came: SessionResult | None,
+    limit: str | None,
+    session_result: SessionResult | None,
     note: str | None,
     view: Callable[[], ModelView],
 ) -> ExecutionResult:
-    result = result_of(printed, log, ended_by_us, code, message, seconds, dispatcher.limit_reached)
-    if came is None:
+    result = result_of(printed, log, ended_by_us, code, message, seconds, limit)
+    if session_result is None:
         return replace(result, note=note)
     value = None
-    if came.value is not None:
-        value = view().output(came.value.decode("utf-8", "replace"))
-        if came.value_bytes > len(came.value):
-            value = f"{value}\n{truncation_notice(len(came.value))}"
-    if came.left_out:
-        left = f"{came.left_out} figures of matplotlib are left out: at most 10 of 5 MB are shown."
+    if session_result.value is not None:
+        value = view().output(session_result.value.decode("utf-8", "replace"))
+        if session_result.value_bytes > len(session_result.value):
+            value = f"{value}\n{truncation_notice(len(session_result.value))}"
+    if session_result.left_out:
+        left = f"{session_result.left_out} figures of matplotlib are left out: at most 10 of 5 MB are shown."
         note = f"{note} {left}" if note else left
-    return replace(result, value=value, images=came.figures, note=note)
+    return replace(result, value=value, images=session_result.figures, note=note)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
 
-    from code_execution.boot_program import ATOMIC, RECEIVE, main_module, pass_over
+    from code_execution.boot_program import ATOMIC, RECEIVE, ignore_signal, main_module
 
 SIZE_DIGITS = 9
 """Digits of the size in front of a script."""
@@ -24,7 +24,7 @@ MOST_FIGURES, LARGEST_FIGURE = 10, 5 * 1024 * 1024
 """How many figures of one script are shown, and how many bytes each may have."""
 
 
-class Session:
+class ScriptRunner:
     """Runs the scripts that it is sent, in one namespace, and says what came of each.
 
     What it says stands in the output behind the script's own. On standard output that is the value of a last
@@ -72,14 +72,14 @@ class Session:
                 sys.exit(code)
             number = request["number"]
             for kind, data in (("v", value), *(("i", figure) for figure in figures)):
-                self.say_at_length(kind, data)
-            self.say(self.out, f"d {number} {code} {size} {left_out}\n".encode())
-            self.say(self.errors, f"f {number}\n".encode())
+                self.report_in_parts(kind, data)
+            self.report(self.out, f"d {number} {code} {size} {left_out}\n".encode())
+            self.report(self.errors, f"f {number}\n".encode())
 
     def ignore_interrupts(self) -> None:
         """Let no interrupt end us between two scripts."""
-        handler = self.signals.signal(2, pass_over)
-        if handler is not pass_over:
+        handler = self.signals.signal(2, ignore_signal)
+        if handler is not ignore_signal:
             self.on_interrupt = handler
 
     def receive(self, size: int) -> bytes:
@@ -112,7 +112,7 @@ class Session:
                     raise KeyboardInterrupt
                 text = self.value_of(request)
                 value = b"" if text is None else text.encode("utf-8", "backslashreplace")
-                figures, left_out = drawn_figures()
+                figures, left_out = draw_figures()
                 code = 0
             finally:
                 self.ignore_interrupts()
@@ -131,10 +131,10 @@ class Session:
         import _ast
 
         path, source = "{}/script-{}.py".format(self.directory, request["number"]), str(request["code"]).encode()
-        self.put(path, source)  # for tracebacks, which read it there
-        self.forget(int(str(request["number"])) - KEPT_SOURCES)
+        self.write_file(path, source)  # for tracebacks, which read it there
+        self.remove_source(int(str(request["number"])) - KEPT_SOURCES)
         if request["stub"] is not None:
-            self.renew_tools(str(request["stub"]).encode())
+            self.replace_tools(str(request["stub"]).encode())
         sys.argv[:] = [path, *request["arguments"]]  # type: ignore[misc]
         self.names["__file__"] = path
         tree = compile(source, path, "exec", _ast.PyCF_ONLY_AST | self.flags, dont_inherit=True)
@@ -151,22 +151,22 @@ class Session:
         value = eval(expression, self.names) if last else None  # noqa: S307
         return None if value is None else repr(value)
 
-    def put(self, path: str, data: bytes) -> None:
+    def write_file(self, path: str, data: bytes) -> None:
         """Write a file of ours."""
         with open(path, "wb") as file:
             file.write(data)
 
-    def forget(self, number: int) -> None:
+    def remove_source(self, number: int) -> None:
         """Remove the source of an old script, so that there are not ever more."""
         try:
             os.unlink(f"{self.directory}/script-{number}.py")
         except OSError:
             pass
 
-    def renew_tools(self, source: bytes) -> None:
+    def replace_tools(self, source: bytes) -> None:
         """Have `hermes_tools` have other tools, also where it is imported already."""
         path = self.directory + "/hermes_tools.py"
-        self.put(path, source)
+        self.write_file(path, source)
         cached = self.directory + "/__pycache__"
         for name in os.listdir(cached) if os.path.isdir(cached) else ():
             if name.startswith("hermes_tools."):
@@ -200,21 +200,21 @@ class Session:
         except Exception:
             pass
 
-    def say_at_length(self, kind: str, data: bytes) -> None:
+    def report_in_parts(self, kind: str, data: bytes) -> None:
         """Say something on standard output that may be longer than a message."""
         room = ATOMIC - len(self.word) - 40
         for start in range(0, len(data), room):
             part = data[start : start + room]
-            self.say(self.out, f"{kind} {len(part)} {int(start + room >= len(data))}\n".encode() + part)
+            self.report(self.out, f"{kind} {len(part)} {int(start + room >= len(data))}\n".encode() + part)
 
-    def say(self, descriptor: int, message: bytes) -> None:
+    def report(self, descriptor: int, message: bytes) -> None:
         """Say something on one of the streams. Each message is one write, which a pipe takes whole."""
         message = b"\x1e" + self.word.encode() + b" " + message
         while message:
             message = message[os.write(descriptor, message) :]
 
 
-def drawn_figures() -> tuple[list[bytes], int]:
+def draw_figures() -> tuple[list[bytes], int]:
     """Return the open figures of matplotlib as PNG, close them, and say how many are left out: too many or too large.
 
     `matplotlib.pyplot` is not imported here; without it there is none.

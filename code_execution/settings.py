@@ -25,27 +25,24 @@ class CodeExecutionSettings:
     """Limits and mode of scripts."""
 
     timeout: PositiveFloat = 300.0
-    """Seconds a script may run."""
+    """Seconds that a script may run."""
     max_tool_calls: NonNegativeInt = 50
-    """How many tool calls a script may make."""
+    """Number of tool calls that a script may make."""
     tool_errors: ToolErrors = "raise"
-    """What a tool call that is refused (the limit, an unknown tool, wrong arguments, a denial) does in the script:
-    `raise` ToolError, or `return` a result with `error`, as a tool that fails does."""
+    """Effect of a refused tool call (limit, unknown tool, wrong arguments, denial): `raise` ToolError, or `return` a
+    result with `error`."""
     mode: Mode = "project"
-    """`project`: the session's working directory and its active Python; `strict`: a directory and Python apart."""
+    """`project`: the session's working directory and active Python. `strict`: a separate directory and Python."""
     kernel_mode: KernelMode = "script"
-    """`script`: each script has a Python of its own; `session`: those of an environment share one that stays, in which
-    what one has defined is there for the next."""
+    """`script`: a new Python for each script. `session`: one Python that keeps its names from script to script."""
     max_stdout_bytes: PositiveInt = 50_000
     """Bytes of standard output that are kept."""
     max_stderr_bytes: PositiveInt = 10_000
     """Bytes of standard error that are kept, for a script that fails."""
     skill_env_allowlist: tuple[str, ...] = ()
-    """Names of variables that a skill may ask for although they are a well-known service's keys, this package's own, or
-    change what runs, such as `OPENAI_API_KEY`, `TERMINAL_SSH_PASSWORD` and `PATH`."""
+    """Names of otherwise refused variables that a skill may ask for, such as `OPENAI_API_KEY` or `PATH`."""
     mcp_servers: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
-    """MCP servers whose tools scripts may call, each a name with `command`, `args`, `env` and `cwd`, or with `url`,
-    `headers` and `token_env`; also `tools`, `timeout` and `enabled`. See docs/mcp-tools.md."""
+    """MCP servers whose tools scripts may call, by name."""
 
 
 def load_code_execution_settings() -> CodeExecutionSettings:

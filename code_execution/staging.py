@@ -13,8 +13,8 @@ from pathlib import Path
 from code_execution import boot_program
 from code_execution.boot_program import HELD, SCRIPT
 from code_execution.interpreter import PYTHON, Pythons
-from code_execution.output import STUB, Messages
-from code_execution.target_code import OURS, Source, TargetCode
+from code_execution.output import STUB, BootMessages
+from code_execution.target_code import OURS, CodeSource, TargetCode
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from rpc.messages import MAX_MESSAGE_BYTES
@@ -48,7 +48,7 @@ if not b:
  while n:n-=len(os.read(0,n))or os._exit({boot_program.CUT_SHORT})
  os.write(2,("\\x1e%s another %s\\n"%(d["word"],M)).encode());os._exit(0)
 exec(b,m)
-c,n,e=m["main"](d,m.get("Session"))
+c,n,e=m["main"](d,m.get("ScriptRunner"))
 try:exec(c,n)
 except BaseException:e();raise
 """
@@ -72,15 +72,15 @@ def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> di
 
 
 @cache
-def _boot(*, stays: bool = False) -> Source:
+def _boot(*, stays: bool = False) -> CodeSource:
     """Return the boot program, of a script or of a Python that stays."""
     files = ("boot_program.py", *(("session_program.py",) if stays else ()))
-    return Source(
+    return CodeSource(
         FUTURE + "".join(target_source(file, "code_execution") for file in files), "boot", is_documented=False
     )
 
 
-def _for_any(boot: Source) -> str:
+def _for_any(boot: CodeSource) -> str:
     """Return its source for any Python, where the module that it imports first is not the script's."""
     return boot.text.replace(FUTURE, f"{FUTURE}import sys\nsys.modules.pop('__future__', None)\n", 1)
 
@@ -95,13 +95,13 @@ class Staging:
         pythons: The candidates for its Python.
     """
 
-    def __init__(self, env: BaseEnvironment, directory: str, messages: Messages, pythons: Pythons) -> None:
+    def __init__(self, env: BaseEnvironment, directory: str, messages: BootMessages, pythons: Pythons) -> None:
         self._env, self._directory, self._messages, self._pythons = env, directory, messages, pythons
         self._python = pythons.candidates[0]
         self._code = TargetCode.of(env)
-        self._used: list[Source] = []
+        self._used: list[CodeSource] = []
 
-    def here(self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str]) -> str:
+    def stage_here(self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str]) -> str:
         """Write the files on this machine, and return shell text: the script's Python and its arguments.
 
         Raises:
@@ -109,7 +109,7 @@ class Staging:
         """
         magic = OURS if self._python == sys.executable else self._code.magic(self._python)
         begin = {boot_program.BEGIN: f"{self._messages.word} {mode}".encode(), HELD: files[SCRIPT]}
-        begin |= self._cached(magic, _TOOLS, Source(files[STUB].decode(), STUB)) if self._names_tools(files) else {}
+        begin |= self._cached(magic, _TOOLS, CodeSource(files[STUB].decode(), STUB)) if self._names_tools(files) else {}
         if self._python == sys.executable:
             begin[f"{_BOOT}.pyc"] = cache_file(self._compiled(OURS, _boot()) or b"", OURS)
         else:  # beside its source, as it may be another Python by now
@@ -122,7 +122,7 @@ class Staging:
             raise self.failed(str(error)) from error
         return f"{PYTHON} -u {shlex.join([f'{self._directory}/{SCRIPT}', *arguments])}"
 
-    def there(
+    def boot_command(
         self,
         files: Mapping[str, bytes],
         mode: str,
@@ -137,7 +137,11 @@ class Staging:
         source = _boot(stays=bool(session))
         boot = self._compiled(magic or OURS, source)
         if self._names_tools(files):
-            files = {**files, _CACHE: b"", **self._cached(magic or OURS, _TOOLS, Source(files[STUB].decode(), STUB))}
+            files = {
+                **files,
+                _CACHE: b"",
+                **self._cached(magic or OURS, _TOOLS, CodeSource(files[STUB].decode(), STUB)),
+            }
         given = {
             "word": self._messages.word,
             "directory": self._directory,
@@ -163,23 +167,23 @@ class Staging:
         """Return whether the script may import its tools: one that does not so much as name them mostly does not."""
         return _TOOLS.encode() in files[SCRIPT]
 
-    def _compiled(self, magic: str, source: Source) -> bytes | None:
+    def _compiled(self, magic: str, source: CodeSource) -> bytes | None:
         """Return the code of a source, if it is to be had for that Python, and note that the script has used it."""
         self._used.append(source)
         return self._code.code(magic, source)
 
-    def _cached(self, magic: str, module: str, source: Source) -> dict[str, bytes]:
+    def _cached(self, magic: str, module: str, source: CodeSource) -> dict[str, bytes]:
         """Return the cached file of a module, if it is to be had."""
         code, tag = self._compiled(magic, source), self._code.tag(magic)
         return {f"{_CACHE}{module}.{tag}.pyc": cache_file(code, magic)} if code is not None and tag else {}
 
-    def note_python(self) -> None:
+    def record_python(self) -> None:
         """Note which code the Python runs that has begun, and have ours be compiled for it."""
         if self._messages.chosen == 0:
             self._code.note(self._python, self._messages.magic)
-            self._code.compile_there(self._env, self._python, self._pythons.search_path, self._used)
+            self._code.compile_in_target(self._env, self._python, self._pythons.search_path, self._used)
 
-    def note_another(self) -> bool:
+    def record_rejection(self) -> bool:
         """Note that the Python could not run the code that it was given, and return whether it had no source either."""
         had_none = self._code.magic(self._python) != ""
         self._code.forget(self._python, self._messages.magic)

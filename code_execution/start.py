@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from code_execution.interpreter import note_begun, pythons_for, script_command, session_variables
+from code_execution.interpreter import pythons_for, record_start, script_command, session_variables
 from code_execution.limits import SCRIPT_GRACE, Limits
-from code_execution.output import Messages
-from code_execution.preparation import Preparation
+from code_execution.output import BootMessages
 from code_execution.result import Status
 from code_execution.staging import Staging, reading_from_file, remove_here
+from code_execution.time_budget import TimeBudget
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.files import removing
@@ -30,7 +30,7 @@ STAGING = "getting the script into the target"
 _log = logger(__name__)
 
 
-class NotBegunError(Exception):
+class BrokenPythonError(Exception):
     """The Python that was chosen does not work, and another start is to choose another."""
 
 
@@ -46,15 +46,15 @@ class PythonProcess:
     """
 
     def __init__(
-        self, env: BaseEnvironment, limits: Limits, before: Preparation, sink: LoopSink, messages: Messages
+        self, env: BaseEnvironment, limits: Limits, budget: TimeBudget, sink: LoopSink, messages: BootMessages
     ) -> None:
-        self._env, self._limits, self._before = env, limits, before
+        self._env, self._limits, self._budget = env, limits, budget
         self._sink, self.messages = sink, messages
         self._process: Process | None = None
-        self.is_kept = False
+        self.is_supervised = False
         """Whether a keeper sees to the script, which makes the directory too."""
         self._is_staged = False
-        self.told_end: asyncio.Future[None] = current().loop.create_future()
+        self.end_reported: asyncio.Future[None] = current().loop.create_future()
         """Done when its keeper has told its end."""
 
     async def prepare(self) -> None:
@@ -64,7 +64,7 @@ class PythonProcess:
         self.is_here, self.is_duplex = can.same_machine, can.duplex
         self._session = await session_variables(env) if self._limits.mode == "project" else {}
         self._pythons = pythons_for(env, self._session, same_machine=self.is_here)
-        self._before.now("looking for a Python" if self._pythons.doubtful else STAGING)
+        self._budget.begin_step("looking for a Python" if self._pythons.doubtful else STAGING)
         self.directory = f"{await done(env.internal.scratch_directory)}/script-{os.urandom(4).hex()}"
         self._staging = Staging(env, self.directory, self.messages, self._pythons)
 
@@ -83,39 +83,39 @@ class PythonProcess:
         self._is_staged = True
         # Here the Python is to find its boot program by PYTHONPATH. One that has not begun may not look there.
         finds = not self._pythons.doubtful and ":" not in self.directory
-        self.is_kept = self.messages.has_keeper = relays or not self.is_here or not finds
+        self.is_supervised = self.messages.has_supervisor = relays or not self.is_here or not finds
         text, given = "", b""
-        if self.is_kept:
-            words, given = self._staging.there(
+        if self.is_supervised:
+            words, given = self._staging.boot_command(
                 files, mode, arguments, duplex=self.is_duplex, relays=relays, session=session
             )
             if not self.is_duplex:
                 text, given = reading_from_file(f"{self.directory}.given", given), b""
         else:
-            words = await in_worker(self._staging.here, files, mode, arguments)
+            words = await in_worker(self._staging.stage_here, files, mode, arguments)
         allowed = env.passthrough
         exported = allowed.names if limits.session_env else None
         command = script_command(words, self.directory, allowed.all_values(), self._session, exported)
-        self._before.now("")
-        cwd = ("/" if self.is_kept else self.directory) if mode == "strict" else None
+        self._budget.begin_step("")
+        cwd = ("/" if self.is_supervised else self.directory) if mode == "strict" else None
         options: dict[str, Any] = {"cwd": cwd, "stdin": "consumed" if given else "none"}
         options |= {"session_env": limits.session_env, "sink": self._sink, "grace": SCRIPT_GRACE}
-        text += self._pythons.choosing_aloud(self.messages.saying) + command
+        text += self._pythons.choose_and_report_command(self.messages.report_command) + command
         started, background = checked_start(text, **options)
-        self.messages.on_end = self._note_end
-        starting: Call[Any] = Call(lambda _: _nothing(), None, lambda: None, wants_pieces=False)
+        self.messages.on_end = self._report_end
+        starting: Call[Any] = Call(lambda _: _no_callback(), None, lambda: None, wants_pieces=False)
         self._process = await env.internal.run_in_background(
-            starting, started._replace(is_own=True), background._replace(first_input=given)
+            starting, started._replace(is_internal=True), background._replace(first_input=given)
         )
 
-    def _note_end(self) -> None:
-        if not self.told_end.done():
-            self.told_end.set_result(None)
+    def _report_end(self) -> None:
+        if not self.end_reported.done():
+            self.end_reported.set_result(None)
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it runs."""
-        return self._process is not None and self._process.running and not self.told_end.done()
+        return self._process is not None and self._process.running and not self.end_reported.done()
 
     async def ended(self) -> int:
         """Wait for its end, and return its exit code as its shell tells it."""
@@ -128,7 +128,7 @@ class PythonProcess:
         told = self.messages.exit_code
         return self._process_code() if told is None else told
 
-    async def came_of(self) -> tuple[int, str | None]:
+    async def exit_status(self) -> tuple[int, str | None]:
         """Return that exit code, and why the Python was killed, as far as that is known."""
         code = self.exit_code
         return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
@@ -145,7 +145,7 @@ class PythonProcess:
         if process is None:
             return
         if ended_by_us is None and left in ("none", "some"):
-            await asyncio.wait((spawn(_taken(done(process.wait))),), timeout=max(0.0, deadline - time.monotonic()))
+            await asyncio.wait((spawn(_error_of(done(process.wait))),), timeout=max(0.0, deadline - time.monotonic()))
         if process.running or ended_by_us or left != "none":
             await done(process.kill)  # also what a script that ended by itself left in the background
 
@@ -153,7 +153,7 @@ class PythonProcess:
         """Remove its directory, within so many seconds, unless its keeper has."""
         if not self._is_staged:
             return
-        if not self.is_kept:
+        if not self.is_supervised:
             await in_worker(remove_here, self.directory, limit)
         elif not self.messages.removed:
             text = f"{removing(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"
@@ -169,47 +169,47 @@ class PythonProcess:
             TerminalError: The script could not be staged.
             OutOfTimeError: Its time was over before.
         """
-        messages, env, pythons, before = self.messages, self._env, self._pythons, self._before
+        messages, env, pythons, budget = self.messages, self._env, self._pythons, self._budget
         if messages.failed is not None:
             env.internal.check_usable()
             raise self._staging.failed(messages.failed)
         if messages.none_found:
-            raise pythons.none_works(env)
+            raise pythons.not_found_error(env)
         if messages.chosen is None:
             if ended_by_us == "timeout":
-                raise before.taken_by(STAGING)
+                raise budget.used_up_by(STAGING)
             return  # the shell did not get so far, and has said why
         python = pythons.candidates[messages.chosen]
-        if messages.is_for_another and self._staging.note_another():
-            raise NotBegunError
+        if messages.is_for_another and self._staging.record_rejection():
+            raise BrokenPythonError
         if messages.begun:
-            note_begun(env, python, begun=True)
-            self._staging.note_python()
+            record_start(env, python, begun=True)
+            self._staging.record_python()
         elif ended_by_us == "timeout":
-            raise before.taken_by(f"starting the Python {python}")
+            raise budget.used_up_by(f"starting the Python {python}")
         elif ended_by_us is None and self._process_code() != KILLED_EXIT_CODE and python not in pythons.doubtful:
-            note_begun(env, python, begun=False)
-            raise NotBegunError
+            record_start(env, python, begun=False)
+            raise BrokenPythonError
 
 
-async def _nothing() -> None:
+async def _no_callback() -> None:
     pass
 
 
-async def over(awaited: Sequence[asyncio.Future[Any]], before: Preparation) -> Status | None:
+async def wait_for_end(awaited: Sequence[asyncio.Future[Any]], budget: TimeBudget) -> Status | None:
     """Wait until one of several things is done, and return None; or what came first, `timeout` or `interrupted`.
 
     Args:
         awaited: Those things. They go on.
         before: Has the script's deadline, and says whether anybody waits.
     """
-    loop, interruption = current().loop, before.interruption
+    loop, interruption = current().loop, budget.interruption
     interrupted: asyncio.Future[None] = loop.create_future()
     timer: asyncio.TimerHandle | None = None
 
     def look() -> None:
         nonlocal timer
-        if interruption.has_come():
+        if interruption.is_set():
             if not interrupted.done():
                 interrupted.set_result(None)
         elif interruption.event:
@@ -219,7 +219,7 @@ async def over(awaited: Sequence[asyncio.Future[Any]], before: Preparation) -> S
     scope = interruption.scope
     with scope.calling(lambda: current().soon(look)) if scope else contextlib.nullcontext():
         try:
-            left = max(0.0, min(before.deadline - time.monotonic(), 1e8))
+            left = max(0.0, min(budget.deadline - time.monotonic(), 1e8))
             await asyncio.wait((*awaited, interrupted), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if timer:
@@ -251,7 +251,7 @@ async def side_by_side(steps: Mapping[str, Awaitable[object]], deadline: float) 
     Raises:
         Exception: What a step raised, but for TerminalError, which is logged.
     """
-    tasks = {spawn(_taken(step)): name for name, step in steps.items()}
+    tasks = {spawn(_error_of(step)): name for name, step in steps.items()}
     _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
     if late:
         names = ", ".join(name for task, name in tasks.items() if task in late)
@@ -261,7 +261,7 @@ async def side_by_side(steps: Mapping[str, Awaitable[object]], deadline: float) 
             raise error
 
 
-async def _taken(step: Awaitable[object]) -> BaseException | None:
+async def _error_of(step: Awaitable[object]) -> BaseException | None:
     try:
         await step
     except TerminalError as error:

@@ -43,7 +43,7 @@ for s,n,o in eval(sys.stdin.read()):
 """
 
 
-class Source(NamedTuple):
+class CodeSource(NamedTuple):
     """A source of ours that is to be compiled."""
 
     text: str
@@ -59,8 +59,8 @@ class TargetCode:
     def __init__(self) -> None:
         self._magic: dict[str, str] = {}
         self._tags = {OURS: sys.implementation.cache_tag or ""}
-        self._code: dict[tuple[str, Source], bytes] = {}
-        self._tries: dict[tuple[str, Source], int] = {}
+        self._code: dict[tuple[str, CodeSource], bytes] = {}
+        self._tries: dict[tuple[str, CodeSource], int] = {}
 
     @staticmethod
     def of(env: BaseEnvironment) -> TargetCode:
@@ -86,7 +86,7 @@ class TargetCode:
             for key in [key for key in self._code if key[0] == magic]:
                 del self._code[key]
 
-    def code(self, magic: str, source: Source) -> bytes | None:
+    def code(self, magic: str, source: CodeSource) -> bytes | None:
         """Return marshalled code for such a Python; None if it is not to be had yet."""
         if magic == OURS:
             return compiled(source.text, source.name, is_documented=source.is_documented)
@@ -96,7 +96,9 @@ class TargetCode:
         """Return the word for such a Python in names of cached files; empty if it is not known."""
         return self._tags.get(magic, "")
 
-    def compile_there(self, env: BaseEnvironment, python: str, search_path: str, wanted: Collection[Source]) -> None:
+    def compile_in_target(
+        self, env: BaseEnvironment, python: str, search_path: str, wanted: Collection[CodeSource]
+    ) -> None:
         """Have a candidate compile what is not to be had for it yet, while others go on. It may fail without harm."""
         magic = self.magic(python)
         missing = [source for source in wanted if self.code(magic, source) is None]
@@ -108,9 +110,9 @@ class TargetCode:
         with in_no_scope():
             spawn(self._compile(env, Pythons((python,), search_path), missing))
 
-    async def _compile(self, env: BaseEnvironment, pythons: Pythons, sources: list[Source]) -> None:
+    async def _compile(self, env: BaseEnvironment, pythons: Pythons, sources: list[CodeSource]) -> None:
         given = [(text.replace(FUTURE, "\n", 1), name, -1 if is_full else 2) for text, name, is_full in sources]
-        found = f'{pythons.choosing()}[ -n "${NUMBER}" ] || exit {NOT_FOUND}\n'
+        found = f'{pythons.choose_command()}[ -n "${NUMBER}" ] || exit {NOT_FOUND}\n'
         run = partial(
             env.internal.execute,
             f"{found}exec {PYTHON} -IS -c {shlex.quote(_COMPILER)}",
@@ -124,7 +126,7 @@ class TargetCode:
         except (TerminalError, ValueError, OSError):  # it goes on from source
             return
 
-    def _take(self, result: CommandResult, sources: list[Source]) -> None:
+    def _take(self, result: CommandResult, sources: list[CodeSource]) -> None:
         """Keep what a target has sent.
 
         Raises:

@@ -1,8 +1,7 @@
-"""The tables of docs/settings.md and docs/moving-from-hermes-agent.md: `make docs` writes them anew.
+"""Writes the tables of settings into the pages of docs/: `make docs` runs this file.
 
-They are made from the classes that hold the settings, and from the table of the older system's.
-
-A table stands below a comment that names it, such as `<!-- table: docker -->`, and ends at the next blank line.
+The tables are made from the classes that hold the settings, and from the table of hermes-agent's settings. A table
+stands below a comment with its name, such as `<!-- table: docker -->`, and ends at the next blank line.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import ast
 import inspect
 import json
 import re
-from dataclasses import fields
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING
@@ -29,53 +27,29 @@ from hermes_tools.web.settings import WebSettings
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-DOCUMENT = Path(__file__).with_name("settings.md")
-MOVING = Path(__file__).with_name("moving-from-hermes-agent.md")
-HEAD = "| setting | variable | type | default | what it does |\n|---|---|---|---|---|\n"
-SECTION_HEAD = "| key | type | default | what it does |\n|---|---|---|---|\n"
-KINDS = {
-    "Network": "`full`, `none` or a list",
-    "bool": "true/false",
-    "tuple": "list",
-    "Mapping": "mapping",
-    "Verdict": "`allow`, `ask` or `deny`",
-    "SecretStr": "secret",
-    "float": "number",
-    "int": "number",
-    "Mode": "text",
-    "Kind": "text",
-    "Literal": "text",
-    "ProviderName": "text",
-    "ToolErrors": "text",
-    "str": "text",
-}
-"""What to call a type, by a word in how it is written. The first that fits is taken."""
+HEAD = "| setting | default | meaning |\n|---|---|---|\n"
+LONGEST_LIST = 5
+"""Entries of the longest default that is written out; of a longer list, the number of entries is written."""
 _TABLE = re.compile(r"(<!-- table: ([a-z_ ]+) -->\n)(?:\|.*\n)*")
 
 
 def tables() -> dict[str, str]:
-    """Return every table by its name."""
+    """Return the tables of this package's settings, by name."""
     general = setting_names(EnvironmentSettings)
     limits = [name for name in general if name.startswith("container_")]
     found = {
         "all backends": _table(EnvironmentSettings, [name for name in general if name not in limits]),
         "limits": _table(EnvironmentSettings, limits),
-        "code_execution": _table(
-            CodeExecutionSettings, setting_names(CodeExecutionSettings), section="code_execution."
-        ),
-        "mcp_server": _table(McpServer, setting_names(McpServer), section="mcp_servers.NAME."),
-        "web": _table(WebSettings, setting_names(WebSettings), section="web."),
-        "approvals": _table(ApprovalSettings, setting_names(ApprovalSettings), section="approvals."),
+        "code_execution": _table(CodeExecutionSettings),
+        "mcp_server": _table(McpServer),
+        "web": _table(WebSettings),
+        "approvals": _table(ApprovalSettings),
     }
-    for backend in BUILT_IN:
-        own = backend_settings_class(backend)
-        if names := setting_names(own):
-            found[backend] = _table(own, names, prefix=own.prefix)
-    return found
+    return found | {backend: _table(backend_settings_class(backend)) for backend in BUILT_IN}
 
 
 def older_tables() -> dict[str, str]:
-    """Return every table of the older system's settings by its name, which is that of their section."""
+    """Return the tables of hermes-agent's settings, by the name of their section."""
     head = "| there | here | |\n|---|---|---|\n"
     sections = dict.fromkeys(older.section for older in OLDER)
     return {
@@ -98,29 +72,27 @@ def _older_row(older: Older) -> str:
     return f"| {', '.join(there)} | {here} | {note[0].upper()}{note[1:].rstrip('.')}. |\n"
 
 
-def written(document: str) -> str:
-    """Return a document with its tables as they should be.
+def pages() -> list[Path]:
+    """Return the pages that hold a table."""
+    return [page for page in sorted(Path(__file__).parent.rglob("*.md")) if _TABLE.search(page.read_text())]
 
-    Raises:
-        KeyError: It asks for a table that there is not.
-    """
+
+def written(page: str) -> str:
+    """Return the text of a page with its tables made anew. A table of another name is left as it is."""
     made = {**tables(), **older_tables()}
-    return _TABLE.sub(lambda found: found[1] + made[found[2]], document)
+    return _TABLE.sub(lambda found: found[1] + made[found[2]] if found[2] in made else found[0], page)
 
 
-def _table(model: type[DataclassInstance], names: list[str], *, prefix: str = "", section: str = "") -> str:
-    said, defaults = _docstrings(model), model()
-    kinds = {field.name: _kind(str(field.type)) for field in fields(model) if field.name in names}
-    rows = []
-    for name in names:
-        shown = f"{section}{name}`" if section else f"{name}` | `TERMINAL_{prefix.upper()}{name.upper()}`"
-        default = _as_written(getattr(defaults, name))
-        rows.append(f"| `{shown} | {kinds[name]} | `{default}` | {said[name]} |\n")
-    return (SECTION_HEAD if section else HEAD) + "".join(rows)
+def _table(model: type[DataclassInstance], names: list[str] | None = None) -> str:
+    meanings, defaults = _docstrings(model), model()
+    return HEAD + "".join(
+        f"| `{name}` |{_as_written(getattr(defaults, name))} | {meanings[name]} |\n"
+        for name in names or setting_names(model)
+    )
 
 
 def _docstrings(model: type[DataclassInstance]) -> dict[str, str]:
-    """Return what stands below each field of a class, on one line."""
+    """Return the docstring of each field of a class, on one line."""
     (body,) = ast.parse(dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     found = {}
@@ -131,16 +103,14 @@ def _docstrings(model: type[DataclassInstance]) -> dict[str, str]:
     return found
 
 
-def _kind(annotation: str) -> str:
-    return next(kind for word, kind in KINDS.items() if word.lower() in annotation.lower())
-
-
 def _as_written(default: object) -> str:
     if default is None:
-        return "none"
-    return plain_number(default) if isinstance(default, float) else json.dumps(default)
+        return ""
+    if isinstance(default, tuple) and len(default) > LONGEST_LIST:
+        return f" {len(default)} entries"
+    return f" `{plain_number(default) if isinstance(default, float) else json.dumps(default)}`"
 
 
 if __name__ == "__main__":
-    for document in (DOCUMENT, MOVING):
-        document.write_text(written(document.read_text()))
+    for page in pages():
+        page.write_text(written(page.read_text()))

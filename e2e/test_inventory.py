@@ -84,7 +84,7 @@ def test_a_kept_container_is_free_until_it_is_taken_up(engine, task, docker_envi
     assert (found.state, found.use, found.pid) == ("stopped", "free", None)
     (container,) = containers_of(engine, task)
     claim = Claim(claim_name(task, container.labels[FINGERPRINT]))  # as an environment takes it up just now
-    assert claim.take()
+    assert claim.acquire()
     with pytest.raises(TerminalError, match="a process still uses it"):
         found.remove(False)
     claim.release()

@@ -240,7 +240,7 @@ def file_method(
         def deliver(report: Progress, _: bytes) -> None:
             self.progress.deliver(report)
 
-        return run(lambda call: called(self, call, *args, **kwargs), deliver if self.progress.is_heard else None)
+        return run(lambda call: called(self, call, *args, **kwargs), deliver if self.progress.has_receiver else None)
 
     return observed_call(method)
 
@@ -265,7 +265,7 @@ async def _done(env: BaseEnvironment, call: Call[T], work: Callable[[], Coroutin
 
 
 @dataclass(frozen=True, slots=True)
-class WriteTerms:
+class WriteConditions:
     """Conditions of writing a file, checked in the step that writes it."""
 
     guard: WriteGuard | None = None
@@ -280,22 +280,22 @@ class WriteTerms:
 
 CRLF_LIMIT = 10_000_000
 """Bytes up to which the lines of a file are looked at."""
-ANY = WriteTerms()
+ANY = WriteConditions()
 
 
-BrokenTerm = Literal["refused", "changed", "crlf", "exists"]
+BrokenCondition = Literal["refused", "changed", "crlf", "exists"]
 """A condition that does not hold: the guard, the contents, the ends of lines, or that there is no file."""
 
 
-class WriteTermsError(TerminalError):
-    """A file is not as the terms of writing it demand, and was not written.
+class WriteConditionError(TerminalError):
+    """A file is not as the conditions of writing it demand, and was not written.
 
     Args:
-        kind: Which of the terms.
+        kind: Which of the conditions.
         why: The reason of a refusal.
     """
 
-    def __init__(self, kind: BrokenTerm, why: str = "") -> None:
+    def __init__(self, kind: BrokenCondition, why: str = "") -> None:
         super().__init__(why or f"the file is not as expected ({kind})")
         self.kind = kind
 
@@ -304,17 +304,17 @@ class TargetFiles(ABC):
     """The files of a target, by coroutines of the loop. Paths are checked; `BaseEnvironment` has the descriptions."""
 
     @abstractmethod
-    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+    async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
         """Write a file, and return whether it is new.
 
         Args:
             path: The file.
             data: Its contents.
             mode: Its permission bits, in octal; empty keeps those that are there, or takes the usual ones.
-            terms: Conditions.
+            conditions: Conditions.
 
         Raises:
-            WriteTermsError: One of the conditions does not hold.
+            WriteConditionError: One of the conditions does not hold.
         """
 
     @abstractmethod
@@ -331,24 +331,24 @@ class TargetFiles(ABC):
             guard: Files that are not written.
 
         Raises:
-            WriteTermsError: The guard keeps the file.
+            WriteConditionError: The guard keeps the file.
         """
 
     @abstractmethod
-    async def check(self, path: str, terms: WriteTerms) -> None:
-        """Raise WriteTermsError if a file could not be written under these terms. Nothing is changed."""
+    async def check(self, path: str, conditions: WriteConditions) -> None:
+        """Raise WriteConditionError if a file could not be written under these conditions. Nothing is changed."""
 
     @abstractmethod
     async def move(self, source: str, target: str, guard: WriteGuard) -> None:
         """Give a file, or a link, another path, at which there must be nothing. Its directory is made.
 
         Raises:
-            WriteTermsError: The guard keeps the new path, or something is there.
+            WriteConditionError: The guard keeps the new path, or something is there.
         """
 
     @abstractmethod
     async def delete(self, path: str, guard: WriteGuard) -> None:
-        """Remove a file, or a link, if there is one. Raises WriteTermsError if the guard keeps it."""
+        """Remove a file, or a link, if there is one. Raises WriteConditionError if the guard keeps it."""
 
     @abstractmethod
     async def read(self, path: str, limit: int | None = None) -> bytes:

@@ -1,7 +1,7 @@
-"""The settings of hermes-agent 0.13 to 0.22, the system that this package follows, as a table.
+"""Settings of hermes-agent 0.13 to 0.22, the system that this package follows, as a table.
 
-Its `config.yaml` and its variables go on working. A setting with an equal here is translated; the others are passed
-over with one warning. docs/moving-from-hermes-agent.md shows the table, `make compare` checks it.
+Its `config.yaml` and variables keep working. A setting with an equivalent is translated; other settings are ignored
+with one warning. docs/moving-from-hermes-agent.md shows the table, `make compare` checks the table.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from environments.settings import EnvironmentSettings
 from environments.validation import Given, Layer
 
 DEFAULT_LIMITS: Mapping[str, float] = {"container_cpu": 1, "container_memory": 5120, "container_disk": 51200}
-"""The limits in its `config.yaml` by default. A target that cannot hold them goes without."""
+"""Default limits in hermes-agent's `config.yaml`. A target that cannot enforce a default goes without."""
 
 _PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
-"""The networks that `allow_private_urls` opened, without the link-local ones, where clouds have their metadata."""
+"""Networks opened by `allow_private_urls`, without the link-local networks with the metadata services of clouds."""
 
 
 def _is_blank(value: object) -> bool:
@@ -42,7 +42,7 @@ def _kernel_mode(value: object) -> object:
 
 
 def _init_files(value: object) -> list[str]:
-    """Return its files as ours that may be missing, and may fail. It had them on this machine alone."""
+    """Return the init files as optional files of this package. hermes-agent read them on the local machine only."""
     files = value if isinstance(value, list) else []
     paths = (os.path.expandvars(Path(str(file)).expanduser()) for file in files if file)
     return [f"-{Path(path).absolute()}" for path in paths]
@@ -53,26 +53,26 @@ class Older:
     """One setting of hermes-agent."""
 
     name: str
-    """Section and key, as in its `config.yaml`. One that was a variable alone is under `terminal` too."""
+    """Section and key in hermes-agent's `config.yaml`. A setting known only as a variable is listed under
+    `terminal`."""
     here: str = ""
-    """Section and key of the setting here, of the same meaning; empty if it is passed over."""
+    """Section and key of the equivalent setting here; empty if ignored."""
     note: str = ""
-    """The difference, or the reason why it is passed over: the text behind `passed over: `."""
+    """The difference, or the reason to ignore the setting: the text after `passed over: `."""
     values: Mapping[str, object] | None = None
-    """Its values that have an equal here, in lower case, with that; others are passed over. None leaves all as they
-    are."""
+    """Translation of values, in lower case; other values are ignored. None keeps all values."""
     converted: Callable[[object], object] | None = None
-    """Makes its value one of ours; None leaves it as it is."""
+    """Converts a value; None keeps the value."""
     is_unset: Callable[[object], bool] = _is_blank
-    """Whether a value means that nothing is set."""
+    """True for a value that means unset."""
     backend: str = ""
-    """The backend that it is for, where a setting of all backends stands for it here."""
+    """The backend of the setting, if the equivalent here is a setting of all backends."""
     goes_first: bool = False
-    """Whether it goes before the setting of its name here, and not that before it."""
+    """True if the setting overrides the equivalent setting here; normally the equivalent wins."""
     written: str = "both"
-    """The source of one of `terminal`: the `file`, a `variable`, or `both`. Others are in the file alone."""
+    """Source of a `terminal` setting: `file`, `variable` or `both`. Other sections are in the file only."""
     beside: str = ""
-    """The section here with which one is read that is passed over, and stands in another section."""
+    """The section here whose reading triggers the warning for an ignored setting of another section."""
 
     @property
     def section(self) -> str:
@@ -81,24 +81,24 @@ class Older:
 
     @property
     def key(self) -> str:
-        """The key in that section."""
+        """The key in the section."""
         return self.name.partition(".")[2]
 
     @property
     def read_with(self) -> str:
-        """The section here with which it is read."""
+        """The section here whose reading includes the setting."""
         return (self.here or self.beside or self.name).partition(".")[0]
 
     @property
     def variable(self) -> str:
-        """The variable; empty if there is none."""
+        """Name of the environment variable; empty without one."""
         if self.section != "terminal" or self.written == "file":
             return ""
         return "TERMINAL_ENV" if self.key in ("backend", "env_type") else f"TERMINAL_{self.key.upper()}"
 
     @property
     def is_same(self) -> bool:
-        """Whether name and values are the same here."""
+        """True if name and values are unchanged here."""
         return self.name == self.here and self.values is None and self.converted is None
 
 
@@ -345,15 +345,15 @@ _SECURITY = [
 ]
 
 OLDER: tuple[Older, ...] = (*_TERMINAL, *_CODE_EXECUTION, *_APPROVALS, *_WEB, *_SECURITY)
-"""The table. Of two settings that are the same here, the first goes before the second."""
+"""The table. Of two settings with one equivalent, the first wins."""
 
 
 def translated(section: str, layer: Layer, read: Callable[[str], Layer]) -> Layer:
-    """Return the layer of a section with hermes-agent's settings, of this section and others, under the names here.
+    """Return a section's layer with the settings of hermes-agent, from this and other sections, translated.
 
     Args:
-        section: One of the sections here.
-        layer: Its values.
+        section: Section of this package.
+        layer: Values of the section.
         read: Returns the layer of another section.
     """
     layers = {section: layer}
@@ -377,10 +377,10 @@ def translated(section: str, layer: Layer, read: Callable[[str], Layer]) -> Laye
 
 
 def translated_for(backend: str, layer: Layer) -> Layer:
-    """Return a layer of the section `terminal` with hermes-agent's settings of one backend alone under the names here.
+    """Return a `terminal` layer with hermes-agent's settings of one backend translated.
 
     Args:
-        backend: The backend. Those of other backends are left out.
+        backend: The backend. Settings of other backends are dropped.
         layer: The values.
     """
     of_backends = {older.key for older in OLDER if older.backend}
@@ -414,7 +414,7 @@ def _move(older: Older, given: Given, layer: Layer) -> None:
 
 
 class UnheldLimitsError(UnsupportedError):
-    """A target cannot hold limits that it was asked for.
+    """A target cannot enforce the requested limits.
 
     Args:
         message: The remedy.
@@ -429,11 +429,11 @@ class UnheldLimitsError(UnsupportedError):
 
 
 def with_default_limits(settings: EnvironmentSettings, chosen: Collection[str]) -> EnvironmentSettings:
-    """Return settings with `default_limits`, and without those of them that the backend never holds.
+    """Return settings with `default_limits`, and without the defaults that the backend never enforces.
 
     Args:
-        settings: The settings as they were loaded.
-        chosen: Names of the settings that an argument gave, which are no defaults.
+        settings: The loaded settings.
+        chosen: Names of settings given as arguments, which are not defaults.
     """
     defaults = {
         name for name, value in DEFAULT_LIMITS.items() if getattr(settings, name) == value and name not in chosen
@@ -445,10 +445,7 @@ def with_default_limits(settings: EnvironmentSettings, chosen: Collection[str]) 
 
 
 def going_without(settings: EnvironmentSettings, error: UnheldLimitsError) -> EnvironmentSettings:
-    """Return settings without the limits that could not be held, as far as they are defaults.
-
-    Raises `error` if none is.
-    """
+    """Return settings without the unenforced limits, if they are defaults. Otherwise raises `error`."""
     if not settings.default_limits & error.names:
         raise error
     return _without(settings, error.names, error.why)

@@ -180,21 +180,21 @@ def naming(path: Path, verb: Literal["read", "write"]) -> Iterator[None]:
     except TerminalError:  # of another file, which it names
         raise
     except OSError as error:
-        raise told(error, path, verb) from error
+        raise named_error(error, path, verb) from error
 
 
-def told(error: OSError, path: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
+def named_error(error: OSError, path: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
     """Return what to raise for an error of the system about a file of this machine, see `naming`."""
     if isinstance(error, _IN_THE_WAY):
         return OSError(error.errno, error.strerror, str(path))  # which is of the same class
     return TerminalError(f"cannot {verb} {path}: {error.strerror or error}")
 
 
-def told_within(error: OSError, top: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
-    """Return what to raise for an error about something in a directory: of that itself, what `told` does."""
+def named_error_within(error: OSError, top: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
+    """Return what to raise for an error about something in a directory: of that itself, what `named_error` does."""
     path = Path(os.fsdecode(error.filename2 or error.filename or top))
     if path in (top, *top.parents):
-        return told(error, top, verb)
+        return named_error(error, top, verb)
     return TerminalError(f"cannot {verb} {path}: {error.strerror or error}")
 
 

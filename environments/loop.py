@@ -105,7 +105,7 @@ class Pieces:
             self._wake()
             await self._emptied()
 
-    def taken(self, size: int) -> None:
+    def acknowledge(self, size: int) -> None:
         """Note that the callback has received so many bytes. Called on the loop."""
         self._size -= size
         if self._paused is not None and self._size <= QUEUED // 2:
@@ -129,12 +129,12 @@ class Pieces:
         """Drop what waits and what is offered from here on. Called on the loop."""
         self._dropped = True
         self._pieces.clear()
-        self.taken(self._size)
+        self.acknowledge(self._size)
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
-    def take(self) -> list[Piece]:
+    def pop_all(self) -> list[Piece]:
         """Return what waits, with neighbours of one channel joined. Called in the thread that takes the pieces."""
         joined: list[tuple[object, list[bytes]]] = []
         while self._pieces:
@@ -234,7 +234,7 @@ class LoopThread:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._delays: dict[float, Delay] = {}
         self._closings: list[Callable[[], Coroutine[Any, Any, object]]] = []
-        self._workers = Workers(self)
+        self._workers = WorkerThreads(self)
         self._begun = _thread.allocate_lock()
         self._ended = _thread.allocate_lock()
         self._ended.acquire()
@@ -341,7 +341,7 @@ class LoopThread:
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
         """Have the loop call a function. Without effect once the loop has ended."""
-        self.poller.hand_in(callback, *args)
+        self.poller.submit(callback, *args)
 
     def leave(self, call: Call[Any]) -> None:
         """Leave a call: its work is cancelled."""
@@ -370,7 +370,7 @@ class LoopThread:
         self.loop.stop()
 
 
-class Workers:
+class WorkerThreads:
     """Threads for functions that block, made as they are needed.
 
     Their number has no limit, as a function on one may wait for a coroutine that needs another. They are daemons and
@@ -380,7 +380,7 @@ class Workers:
     def __init__(self, thread: LoopThread) -> None:
         self._thread = thread
         self._numbers = itertools.count(1)
-        self._idle: list[Worker] = []
+        self._idle: list[WorkerThread] = []
         """A heap: the worker that was made first is used first, so that the last ones become idle and end."""
 
     async def run(self, work: Callable[..., T], *args: object) -> T:
@@ -392,15 +392,17 @@ class Workers:
         worker.wake.release()
         return await answer
 
-    def _new(self) -> Worker:
-        worker = Worker(self, next(self._numbers))
+    def _new(self) -> WorkerThread:
+        worker = WorkerThread(self, next(self._numbers))
         try:
             worker.start()
         except RuntimeError as error:
             raise TerminalError(f"no thread can be started: {error}") from error
         return worker
 
-    def ended(self, worker: Worker, answer: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
+    def ended(
+        self, worker: WorkerThread, answer: asyncio.Future[Any], value: object, error: BaseException | None
+    ) -> None:
         """Note what a function has returned. On the loop."""
         heapq.heappush(self._idle, worker)
         if worker.number > KEPT_WORKERS:
@@ -414,21 +416,23 @@ class Workers:
         else:
             answer.set_exception(error)
 
-    def _end_idle(self, worker: Worker) -> None:
+    def _end_idle(self, worker: WorkerThread) -> None:
         if worker in self._idle and time.monotonic() - worker.idle_since >= IDLE_LIMIT - 0.1:
             self._idle.remove(worker)
             heapq.heapify(self._idle)
             worker.wake.release()  # without a job it ends
 
-    def report(self, worker: Worker, answer: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
+    def report(
+        self, worker: WorkerThread, answer: asyncio.Future[Any], value: object, error: BaseException | None
+    ) -> None:
         """Have the loop note the end of a function. In the worker's thread."""
         self._thread.soon(self.ended, worker, answer, value, error)
 
 
-class Worker(threading.Thread):
+class WorkerThread(threading.Thread):
     """One thread, which waits for its next function."""
 
-    def __init__(self, workers: Workers, number: int) -> None:
+    def __init__(self, workers: WorkerThreads, number: int) -> None:
         super().__init__(name=f"hermes-worker-{number}", daemon=True)
         self._workers = workers
         self.number = number
@@ -439,7 +443,7 @@ class Worker(threading.Thread):
         self.is_idle = False
         """True while it waits for its next function."""
 
-    def __lt__(self, other: Worker) -> bool:
+    def __lt__(self, other: WorkerThread) -> bool:
         return self.number < other.number
 
     def run(self) -> None:
@@ -631,10 +635,10 @@ def work_of(method: Callable[..., object]) -> Callable[..., Awaitable[Any]] | No
 
 def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Any, bytes], object]) -> None:
     taken = 0
-    for channel, data in pieces.take():
+    for channel, data in pieces.pop_all():
         taken += len(data)
         on_piece(channel, data)
-    thread.soon(pieces.taken, taken)
+    thread.soon(pieces.acknowledge, taken)
 
 
 def _forget() -> None:

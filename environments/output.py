@@ -38,7 +38,7 @@ class OutputSink(Protocol):
         """Take the next bytes of one channel; without `separate` all come from STDOUT."""
 
 
-class Fed(Protocol):
+class AttachedProcess(Protocol):
     """A process that a `LoopSink` may talk to. Everything is called on the loop thread."""
 
     def feed(self, data: bytes) -> None:
@@ -49,10 +49,10 @@ class Fed(Protocol):
         """
 
     @property
-    def is_fed(self) -> bool:
+    def is_flushed(self) -> bool:
         """Whether all of that is sent."""
 
-    async def fed(self) -> None:
+    async def flush(self) -> None:
         """Wait until all of that is sent, or cannot be."""
 
     def pause(self) -> None:
@@ -66,7 +66,7 @@ class Fed(Protocol):
 class LoopSink(OutputSink, Protocol):
     """One that takes output on the loop thread, where it must return at once."""
 
-    def attach(self, process: Fed) -> None:
+    def attach(self, process: AttachedProcess) -> None:
         """Note whose output it takes."""
 
 
@@ -74,7 +74,7 @@ class LoopSink(OutputSink, Protocol):
 class ReadableSink(OutputSink, Protocol):
     """One that the handle of a background process reads from, see `Process.read`."""
 
-    def take(self, final: bool) -> str:
+    def read_new(self, final: bool) -> str:
         """Return what has come since the last call.
 
         Args:
@@ -283,7 +283,7 @@ class LiveText:
         return self._decoder.decode(data, final)
 
 
-class Teller:
+class CallbackDecoder:
     """Decodes the pieces of an output for its caller, and calls the callback, whose results a task may have to await.
 
     Args:

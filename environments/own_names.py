@@ -12,7 +12,7 @@ PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution")
 HERE = Path(__file__).resolve().parents[1]
 
 
-def taken_name() -> str | None:
+def name_conflict() -> str | None:
     """Say which of our packages would not be imported, as something else of its name comes first, and what helps.
 
     Returns:
@@ -37,5 +37,5 @@ def _place(name: str) -> str | None:
 
 def check_names() -> None:
     """Raise ImportError if one of our packages would not be imported, before that shows deep inside of another."""
-    if problem := taken_name():
+    if problem := name_conflict():
         raise ImportError(problem)

@@ -25,7 +25,7 @@ class Poller(DefaultSelector):
 
     What watches a descriptor is called right here, so that a task that it wakes goes on in the same turn; asyncio's own
     way takes one turn more for that. Other threads are woken here, behind the tasks: earlier they would only wait for
-    the interpreter lock. All but `hand_in` is called on the loop thread.
+    the interpreter lock. All but `submit` is called on the loop thread.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Poller(DefaultSelector):
         self._cord.setblocking(False)
         self.watch_readable(self._bell.fileno(), partial(self._bell.recv, 4096))
 
-    def hand_in(self, function: Callable[..., object], *args: object) -> None:
+    def submit(self, function: Callable[..., object], *args: object) -> None:
         """Have the loop call a function soon. Called in any thread, which may be interrupted anywhere in it."""
         self._handed_in.append(partial(function, *args))
         if self._is_polling:  # the loop alone sets that, and looks for what was handed in behind it

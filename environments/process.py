@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack, get_args
 
 from environments.observation.events import UNOBSERVED, Operation
 from environments.options import (
-    Command,
+    CheckedCommand,
     CommandText,
     SharedOptions,
     StartOptions,
@@ -151,8 +151,8 @@ class Process(ABC):
             output: The copy of its output; None if it has no observers.
         """
         if output:
-            operation.target_told()
-            operation.goes_on()
+            operation.mark_sent()
+            operation.keep_open()
             self.add_done_callback(lambda code: operation.end(**output.facts(), **_ending(code)))
         return self
 
@@ -178,7 +178,7 @@ class Background(NamedTuple):
         return self._replace(output_copy=OutputCopy())
 
 
-def checked_start(command: CommandText, **options: Unpack[StartOptions]) -> tuple[Command, Background]:
+def checked_start(command: CommandText, **options: Unpack[StartOptions]) -> tuple[CheckedCommand, Background]:
     """Check a command that is to be started in the background, and its options.
 
     Raises:

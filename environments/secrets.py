@@ -384,7 +384,7 @@ _of_environments: WeakSet[SecretValues] = WeakSet()
 _of_program: dict[str, str] = {}
 
 
-def keep_secret(name: str, value: str) -> None:
+def register_secret(name: str, value: str) -> None:
     """Have a value taken for a secret by all environments of this process, which is in none of its variables.
 
     Args:

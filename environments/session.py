@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from environments.errors import TerminalError, UnsupportedError
 from environments.internal import Ended, Execution
-from environments.options import Command, CommandOptions, CommandText, check_directory, check_text, checked
+from environments.options import CheckedCommand, CommandOptions, CommandText, check_directory, check_text, checked
 from environments.result import CommandResult
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class EnvironmentSession(ABC):
     def _execution(self, command: CommandText, **options: Unpack[CommandOptions]) -> Execution:
         return Execution(self._host, self._checked(command, **options), "session", self._run, self)
 
-    def _checked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+    def _checked(self, command: CommandText, **options: Unpack[CommandOptions]) -> CheckedCommand:
         call = checked(command, self._host.settings.timeout, **options)
         if call.user is not None:
             raise UnsupportedError("a session runs its commands as one user; give user to env.session")
@@ -82,7 +82,7 @@ class EnvironmentSession(ABC):
         """Its directory as the last command left it; None before the first, if nothing names one."""
 
     @abstractmethod
-    async def _run(self, call: Call[Any], command: Command) -> Ended:
+    async def _run(self, call: Call[Any], command: CheckedCommand) -> Ended:
         """Run a command on the loop, which was checked, and of which the hooks were asked."""
 
     @abstractmethod

@@ -167,69 +167,58 @@ class EnvironmentSettings:
     """
 
     env: str = "local"
-    """The backend: a name, or a class as `package.module:Class`. `config.yaml` may call it `backend`."""
+    """Name of the backend, or a class as `package.module:Class`. In `config.yaml` also `backend`."""
     over: str | None = None
-    """The backend that leads to the machine which the engine is on, where that is not this one: `ssh`, for Docker and
-    Singularity. Its own settings, such as `ssh_host`, then hold too."""
+    """Backend that reaches the engine's machine: `ssh`, for Docker and Singularity. Its settings, such as `ssh_host`,
+    then hold too."""
     cwd: str | None = None
-    """Directory in the target where the session starts; the backend's own choice if not set. A missing one is made in a
-    new Docker container, and else an error."""
+    """Directory in the target where sessions start; the backend's choice if not set."""
     timeout: PositiveFloat = 180.0
-    """Seconds a command may run that is given no limit of its own."""
+    """Seconds that a command may run, unless the call gives a limit."""
     lifetime_seconds: PositiveFloat = 300.0
-    """Seconds an environment of `environments.tasks` may stay unused before it is cleaned up."""
+    """Seconds that an environment of `environments.tasks` may stay unused before its cleanup."""
     persistent_shell: bool = True
-    """Whether one shell runs all commands of the session. Otherwise each gets a new shell, which takes over working
-    directory, exports, functions, aliases and options, and not plain variables, the umask or background jobs."""
+    """True: one shell runs all commands of a session. False: each command gets a new shell."""
     max_output_bytes: PositiveInt = 10_000_000
-    """Bytes of output kept of one command; above it, the middle is left out and counted."""
+    """Bytes of a command's output that are kept; the middle of a longer output is cut and counted."""
     task_id: str = "default"
-    """The name of the task. It is written on the target, and files that outlive `cleanup()` are found by it."""
+    """Name of the task; labels the target, and finds kept files again."""
     env_passthrough: tuple[str, ...] = ()
-    """Names of variables of this process that commands and scripts see, on every backend, with the values they have
-    here. A session that changes or unsets one keeps its own. On this machine keys of services and this package's own
-    secrets are seen only if they are named here."""
+    """Names of this process's variables that commands and scripts receive. A session's own changes go before them."""
     scrub_env: bool = False
-    """Whether commands see, of all other variables of the target (on this machine: of this process), only those that
-    are known to be harmless, and those of a setting `env`. Scripts always do."""
+    """True: commands receive only harmless variables, those passed through, and those of `env`. Scripts never receive
+    more."""
     login_shell: bool = False
-    """Whether a session begins with what a login shell of the target's user has: `/etc/profile`, and then
-    `~/.bash_profile`, `~/.bash_login` or `~/.profile` are sourced, as for `module`, `conda` or `nvm`."""
+    """True: sessions source `/etc/profile` and the user's profile, as for `module`, conda or nvm."""
     init_files: tuple[Annotated[str, Field(pattern="^-?(/|~/)")], ...] = ()
-    """Files of the target that are sourced behind that, in this order, such as `["~/.bashrc"]`; `~` is the home of the
-    target's user. What they export, commands beside the session have too. One that is missing is an error, unless `-`
-    stands before it, as in `-~/.bashrc`."""
+    """Files in the target that sessions source next, such as `["~/.bashrc"]`. A leading `-` allows a missing or failing
+    file."""
     init_timeout: PositiveFloat = 30.0
     """Seconds that each of these files may take."""
 
     redact_secrets: bool = True
-    """Whether `[REDACTED:NAME]` stands for the values of secrets in what a model gets: of variables that are passed
-    through or whose name says that they are secret (TOKEN, KEY and the like), of settings, and for what has the form of
-    a token, a private key or a password in a URL."""
+    """True: a model sees `[REDACTED:NAME]` in place of known secrets and of texts with the form of a key."""
     strip_ansi: bool = True
-    """Whether terminal controls, such as colours, are taken out of the output that a model gets."""
+    """True: terminal controls, such as colours, are removed from output for a model."""
     record: str | None = None
-    """The file of this machine that a record of all that is done in the environment is added to, one JSON object a
-    line; `~` is the home here. See docs/records.md."""
+    """File on this machine that receives a record of all actions, one JSON object a line."""
     telemetry_text: bool = False
-    """Whether the spans of OpenTelemetry hold the text of commands and scripts, without the values of secrets."""
+    """True: OpenTelemetry spans hold the text of commands and scripts, without known secrets."""
     write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
-    """Files and directories of the target that `write_file` and `patch` leave as they are, with all below them, by
-    whatever link or path they are reached; `~` is the home of the target's user. `config.yaml` in `HERMES_HOME` is
-    always one of them. Commands are not held to it."""
+    """Files and directories in the target that `write_file` and `patch` never change."""
     write_safe_root: Annotated[str, Field(pattern="^(/|~/|~$)")] | None = None
-    """The directory of the target below which alone `write_file` and `patch` write. Commands are not held to it."""
+    """Only directory below which `write_file` and `patch` write."""
 
     container_cpu: NonNegativeFloat | None = None
-    """CPU limit in cores; a fraction is allowed, and 0 is no limit."""
+    """CPU limit in cores; fractions are allowed."""
     container_memory: NonNegativeInt | None = None
-    """Memory limit in MB; 0 is no limit. In Docker 4096 if not set."""
+    """Memory limit in MB; Docker's default is 4096."""
     container_disk: NonNegativeInt | None = None
-    """Limit in MB of what is written in the container; 0 is no limit."""
+    """Limit in MB for files written in the container."""
     container_pids: NonNegativeInt | None = None
-    """Limit of processes and threads; 0 is no limit. In Docker 256 if not set."""
+    """Limit of processes and threads; Docker's default is 256."""
     container_persistent: bool = False
-    """Whether the container's files outlive `cleanup()` and are there again for the same task."""
+    """True: files outlive `cleanup()` and return for the same `task_id`."""
 
     default_limits: frozenset[str] = field(default=frozenset(), metadata=NOT_A_SETTING)
     """Names of the limits that were not chosen: they are what the older system's `config.yaml` has by default. A target

@@ -82,11 +82,11 @@ class Reporter:
         """What is told."""
 
     @property
-    def is_heard(self) -> bool:
+    def has_receiver(self) -> bool:
         """True if a report made here and now has a receiver."""
         return self.callback is not None or current_operation().takes_notes
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
+    def report(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
         """Report how far something is. Reports of the same thing that come too fast are left out, but for its end.
 
         Args:
@@ -95,18 +95,18 @@ class Reporter:
             total: Bytes in all.
             complete: See `Progress`.
         """
-        if not self.is_heard:
+        if not self.has_receiver:
             return
         now = time.monotonic()
         with self._lock:
             if self._last[0] == what and now - self._last[1] < INTERVAL and (done is None or done != total):
                 return
             self._last = (what, now)
-        self.report(what, done, total, complete=complete)
+        self.report_now(what, done, total, complete=complete)
 
-    def report(self, what: str, done: int | None, total: int | None, *, complete: bool = False) -> None:
+    def report_now(self, what: str, done: int | None, total: int | None, *, complete: bool = False) -> None:
         """Report the same, however fast it comes."""
-        if self.is_heard:
+        if self.has_receiver:
             self.deliver(Progress(self.backend, what, done, total, complete))
 
     def deliver(self, progress: Progress) -> None:
@@ -172,7 +172,7 @@ class Counter:
         check_scope()
         self.done = done
         self.total = total if self.total is None else self.total
-        if time.monotonic() - self._reported >= INTERVAL and self._reporter.is_heard:
+        if time.monotonic() - self._reported >= INTERVAL and self._reporter.has_receiver:
             if self._reports is None:
                 self._reported = time.monotonic()
                 self._reporter.deliver(self._progress())
@@ -187,7 +187,7 @@ class Counter:
         self._reported = time.monotonic()
         if self._reports is not None:
             await self._reports.report(self._progress(complete))
-        elif self._reporter.is_heard:
+        elif self._reporter.has_receiver:
             await in_worker(self._reporter.deliver, self._progress(complete))
 
     def into(self, file: BinaryIO) -> BinaryIO:
@@ -247,15 +247,15 @@ class Start:
         self._why = ""
         self._timed_out = False
         self._detached: list[threading.Thread | asyncio.Future[Any]] = []
-        self._telling = asyncio.Lock()
+        self._report_lock = asyncio.Lock()
 
     @property
     def stopped(self) -> bool:
         """Whether it was stopped."""
         return self._stopped.is_set()
 
-    def mark(self, why: str, timed_out: bool = False) -> None:
-        """Note that it is stopped; `break_off` is to follow.
+    def mark_stopped(self, why: str, timed_out: bool = False) -> None:
+        """Note that it is stopped; `abort` is to follow.
 
         Args:
             why: What stopped it. Of several, the first is told.
@@ -266,12 +266,12 @@ class Start:
                 self._why, self._timed_out = why, timed_out
                 self._stopped.set()
 
-    def break_off(self) -> None:
+    def abort(self) -> None:
         """Break off what a start that is stopped waits for. Called again while it has not ended."""
         self._scope.cancel()
 
     @property
-    def goes_on(self) -> bool:
+    def has_detached_work(self) -> bool:
         """True while something goes on alone."""
         return any(
             each.is_alive() if isinstance(each, threading.Thread) else not each.done() for each in self._detached
@@ -293,9 +293,9 @@ class Start:
         self._stopped.wait(seconds)
         self.check()
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
+    def report(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
         """Say what is being done, and how far it is in bytes, see `Progress`."""
-        self._reporter.tell(what, done, total, complete=complete)
+        self._reporter.report(what, done, total, complete=complete)
 
     @contextlib.contextmanager
     def aborting(self, abort: Callable[[], object]) -> Iterator[None]:
@@ -316,7 +316,7 @@ class Start:
                 raise self.error() from error
             raise
 
-    def alone(self, make: Callable[[], T], undo: Callable[[], object]) -> T:
+    def run_detachable(self, make: Callable[[], T], undo: Callable[[], object]) -> T:
         """Return what a call returns that cannot be broken off. If the start is stopped, the call goes on alone.
 
         Args:
@@ -330,7 +330,7 @@ class Start:
             StartStoppedError: The start was stopped before the call ended.
         """
         self.check()
-        call = _Alone(make, undo)
+        call = _DetachableCall(make, undo)
         call.thread.start()
         try:
             with self.aborting(call.over.set):
@@ -343,13 +343,15 @@ class Start:
 
     # For a backend that starts on the loop thread. A start that is stopped is cancelled there.
 
-    async def told(self, what: str, *, complete: bool = False) -> None:
+    async def report_on_loop(self, what: str, *, complete: bool = False) -> None:
         """Say what is being done, in a worker: the callback is the user's. What is said is told in order."""
-        async with self._telling:
-            if self._reporter.is_heard:
-                await in_worker(lambda: self.tell(what, complete=complete))
+        async with self._report_lock:
+            if self._reporter.has_receiver:
+                await in_worker(lambda: self.report(what, complete=complete))
 
-    async def made(self, make: Coroutine[Any, Any, T], undo: Callable[[], Coroutine[Any, Any, object]]) -> T:
+    async def await_detachable(
+        self, make: Coroutine[Any, Any, T], undo: Callable[[], Coroutine[Any, Any, object]]
+    ) -> T:
         """Return what a coroutine makes that cannot be broken off. If this is cancelled, it goes on alone.
 
         Args:
@@ -376,8 +378,8 @@ class Start:
         return holding(_current, self)
 
 
-class _Alone(Generic[T]):
-    """A call that may be left alone, see `Start.alone`."""
+class _DetachableCall(Generic[T]):
+    """A call that may be left alone, see `Start.run_detachable`."""
 
     def __init__(self, make: Callable[[], T], undo: Callable[[], object]) -> None:
         self._make = make

@@ -3,7 +3,7 @@
     inspect eval examples/inspect_task.py --model openai/gpt-5 --sandbox hermes:docker
 
 `hermes:docker` takes image and limits from our own settings; `hermes:FILE.yaml` names a file that has them. See
-docs/plugs/inspect_ai.md.
+docs/agents.md.
 """
 
 from __future__ import annotations

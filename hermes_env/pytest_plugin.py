@@ -1,4 +1,4 @@
-"""Plugin of pytest: the same tests in containers, over SSH or on this machine, by one option. See docs/pytest.md.
+"""Plugin of pytest: the same tests in containers, over SSH or on this machine, by one option. See docs/agents.md.
 
 Runs that do not use it do not pay for it: nothing of this package is imported before a test asks for an environment.
 """

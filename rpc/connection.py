@@ -10,8 +10,7 @@ from collections import OrderedDict
 from enum import Enum
 
 from rpc.dispatcher import Dispatcher
-from rpc.incoming import IncomingLines, RefusedError, TooLargeError
-from rpc.messages import Response, too_large
+from rpc.messages import IncomingLines, InvalidLineError, Response, TooLargeError, too_large
 
 MAX_CONNECTIONS = 64
 """How many a script may have. One more takes the place of the one that has been idle for longest."""
@@ -22,16 +21,16 @@ LARGE_LINES = 2
 RECEIVE_BYTES = 256 * 1024
 TOKEN_SECONDS = 1.0
 """Seconds after which a connection without the token is the first to be closed for another."""
-CRUMBS = 200
+TINY_READS = 200
 """After so many reads without the end of a line or a worthwhile number of bytes, each further one costs a pause."""
-CRUMB_BYTES = 4096
-CRUMB_PAUSE = 0.01
+TINY_READ_BYTES = 4096
+TINY_READ_PAUSE = 0.01
 
 
 class _Use(Enum):
     WAITING = "waiting"
     """Nothing has come on it since it was last looked at."""
-    TAKEN = "taken"
+    ACQUIRED = "taken"
     """A thread is at it."""
     HELD = "held"
     """It is in the middle of a large line, and others are before it."""
@@ -43,25 +42,25 @@ class Connection:
     def __init__(self, connected: socket.socket, dispatcher: Dispatcher) -> None:
         self.descriptor = connected.fileno()
         self.use = _Use.WAITING
-        self.is_large = False
+        self.has_large_slot = False
         """Whether it has one of the places for a large line."""
         self.refused = False
         """Whether something came on it that was no request of the script's."""
-        self.known = False
+        self.is_authenticated = False
         """Whether it has shown the token."""
         self._socket = connected
         self._dispatcher = dispatcher
         self._lines = IncomingLines(dispatcher.prefix)
-        self._crumbs = 0
+        self._tiny_reads = 0
         self._since = time.monotonic()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is under way on it, as far as is known here."""
-        return self.use is _Use.WAITING and (not self.known or not self._lines.size)
+        return self.use is _Use.WAITING and (not self.is_authenticated or not self._lines.size)
 
     @property
-    def is_unread(self) -> bool:
+    def has_unread_data(self) -> bool:
         """Whether something has come on it that was not read yet, if only its end."""
         try:
             self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
@@ -72,19 +71,19 @@ class Connection:
         return True
 
     @property
-    def is_stranger(self) -> bool:
+    def is_unauthenticated(self) -> bool:
         """Whether it had the time to show the token, and did not."""
-        return not self.known and time.monotonic() - self._since > TOKEN_SECONDS
+        return not self.is_authenticated and time.monotonic() - self._since > TOKEN_SECONDS
 
     @property
-    def wants_more(self) -> bool:
+    def needs_large_slot(self) -> bool:
         """Whether it is in the middle of a line that is larger than any connection may have."""
         return self._lines.size >= SMALL_BYTES
 
     def receive(self) -> list[bytes] | None:
         """Read what has come, and return the lines in it; None if the connection is to be closed."""
-        size = RECEIVE_BYTES if self.is_large else SMALL_BYTES - self._lines.size
-        if not self.known:
+        size = RECEIVE_BYTES if self.has_large_slot else SMALL_BYTES - self._lines.size
+        if not self.is_authenticated:
             size = min(size, len(self._dispatcher.prefix))
         try:
             data = self._socket.recv(size, socket.MSG_DONTWAIT)
@@ -98,10 +97,12 @@ class Connection:
             lines = self._lines.feed(data)
         except TooLargeError:
             self._refuse(Response("", error=too_large()).encode())
-        except RefusedError:
+        except InvalidLineError:
             self._refuse(self._dispatcher.refusal(len(data)))
         else:
-            self.known = self.known or self._lines.size >= len(self._dispatcher.prefix) or bool(lines)
+            self.is_authenticated = (
+                self.is_authenticated or self._lines.size >= len(self._dispatcher.prefix) or bool(lines)
+            )
             self._slow_down(len(data), complete=bool(lines))
             return lines
         return None
@@ -112,12 +113,12 @@ class Connection:
             self._socket.send(answer, socket.MSG_DONTWAIT)
 
     def _slow_down(self, size: int, *, complete: bool) -> None:
-        if complete or size >= CRUMB_BYTES:
-            self._crumbs = 0
+        if complete or size >= TINY_READ_BYTES:
+            self._tiny_reads = 0
             return
-        self._crumbs += 1
-        if self._crumbs > CRUMBS:
-            time.sleep(CRUMB_PAUSE)
+        self._tiny_reads += 1
+        if self._tiny_reads > TINY_READS:
+            time.sleep(TINY_READ_PAUSE)
 
     def send(self, answer: bytes) -> None:
         """Send an answer; nobody waits for it if that fails."""
@@ -144,25 +145,27 @@ class Connections:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self._lock = threading.Lock()
-        self._all: OrderedDict[int, Connection] = OrderedDict()
+        self._by_descriptor: OrderedDict[int, Connection] = OrderedDict()
         self._large = 0
 
     @property
-    def are_many(self) -> bool:
+    def is_full(self) -> bool:
         """Whether there is no room for another one without closing one."""
-        return len(self._all) >= MAX_CONNECTIONS
+        return len(self._by_descriptor) >= MAX_CONNECTIONS
 
     @property
-    def are_full(self) -> bool:
+    def is_saturated(self) -> bool:
         """Whether the same holds, and none is idle."""
         with self._lock:
-            return len(self._all) >= MAX_CONNECTIONS and not any(each.is_idle for each in self._all.values())
+            return len(self._by_descriptor) >= MAX_CONNECTIONS and not any(
+                each.is_idle for each in self._by_descriptor.values()
+            )
 
     def add(self, connected: socket.socket) -> Connection:
         """Take a new one in."""
         connection = Connection(connected, self._dispatcher)
         with self._lock:
-            self._all[connection.descriptor] = connection
+            self._by_descriptor[connection.descriptor] = connection
         return connection
 
     def make_room(self) -> bool:
@@ -171,49 +174,49 @@ class Connections:
         Strangers go first, and then what has been idle for longest. A script's own notices, and connects again.
         """
         with self._lock:
-            if len(self._all) < MAX_CONNECTIONS:
+            if not self.is_full:
                 return True
-            idle = [each for each in self._all.values() if each.is_idle]
-            idle.sort(key=lambda each: (not each.is_stranger, not each.known, each.is_unread))
+            idle = [each for each in self._by_descriptor.values() if each.is_idle]
+            idle.sort(key=lambda each: (not each.is_unauthenticated, not each.is_authenticated, each.has_unread_data))
             if not idle:
                 return False
-            del self._all[idle[0].descriptor]
+            del self._by_descriptor[idle[0].descriptor]
             idle[0].close()
             return True
 
-    def taken(self, descriptor: int) -> Connection | None:
+    def acquire(self, descriptor: int) -> Connection | None:
         """Give a connection to the calling thread, unless another has it."""
         with self._lock:
-            connection = self._all.get(descriptor)
+            connection = self._by_descriptor.get(descriptor)
             if connection is None or connection.use is not _Use.WAITING:
                 return None
-            connection.use = _Use.TAKEN
-            self._all.move_to_end(descriptor)
+            connection.use = _Use.ACQUIRED
+            self._by_descriptor.move_to_end(descriptor)
             return connection
 
-    def released(self, connection: Connection, *, goes_on: bool) -> None:
+    def release(self, connection: Connection, *, goes_on: bool) -> None:
         """Take it back. It is read on when it is among those that are `ready`."""
         with self._lock:
-            if connection.is_large and not (goes_on and connection.wants_more):
-                connection.is_large = False
+            if connection.has_large_slot and not (goes_on and connection.needs_large_slot):
+                connection.has_large_slot = False
                 self._large -= 1
             if goes_on:
                 connection.use = _Use.HELD
                 return
-            del self._all[connection.descriptor]
+            del self._by_descriptor[connection.descriptor]
             connection.close()
 
-    def ready(self) -> list[int]:
+    def resume_ready(self) -> list[int]:
         """Return those that may be read on, as far as there are places for large lines."""
         ready = []
         with self._lock:
-            for connection in self._all.values():
+            for connection in self._by_descriptor.values():
                 if connection.use is not _Use.HELD:
                     continue
-                if connection.wants_more and not connection.is_large:
+                if connection.needs_large_slot and not connection.has_large_slot:
                     if self._large >= LARGE_LINES:
                         continue
-                    connection.is_large = True
+                    connection.has_large_slot = True
                     self._large += 1
                 connection.use = _Use.WAITING
                 ready.append(connection.descriptor)
@@ -222,12 +225,12 @@ class Connections:
     def shut_down(self) -> None:
         """Wake whoever waits for one of them."""
         with self._lock:
-            for connection in self._all.values():
+            for connection in self._by_descriptor.values():
                 connection.shut_down()
 
     def close_all(self) -> None:
         """Free every descriptor, once no thread uses any."""
         with self._lock:
-            for connection in self._all.values():
+            for connection in self._by_descriptor.values():
                 connection.close()
-            self._all.clear()
+            self._by_descriptor.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import inspect
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from functools import partial
@@ -14,11 +15,81 @@ from environments.cancellation import CancelScope
 from environments.errors import DeniedError
 from environments.observation.events import Operation, status_of
 from environments.observation.observed import observed
-from rpc.answers import Answer, Answers
 from rpc.event_loop import EventLoopThread
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
 from rpc.signatures import ToolSignature
 from rpc.tool_calls import ToolCallLog
+
+KEPT_BYTES = 1024 * 1024
+"""How much of answers that were given is kept, for requests that come again; the oldest go first."""
+WAIT_POLL = 1.0
+"""Seconds between looks at whether anybody is still to be told, while an answer is waited for."""
+
+
+class Answer:
+    """Where the answer to one request will be."""
+
+    def __init__(self) -> None:
+        self._missing = threading.Lock()  # held until it is there; an Event would cost a call twice as much
+        self._missing.acquire()
+        self._line: bytes | None = None
+
+    def store(self, line: bytes) -> None:
+        """Let everybody have it who waits for it. It is given once."""
+        self._line = line
+        self._missing.release()
+
+    def discard(self) -> None:
+        """Free what it takes. Whoever asks from now on is told that it is gone."""
+        self._line = None
+
+    @property
+    def size(self) -> int:
+        """Its bytes, as far as it is there."""
+        return len(self._line or b"")
+
+    def wait(self, ended: threading.Event) -> bytes | None:
+        """Wait until it is there, and return it; None if it is not kept any more, or will not come."""
+        while not self._missing.acquire(timeout=WAIT_POLL):
+            if ended.is_set():
+                return self._line
+        self._missing.release()
+        return self._line
+
+
+class Answers:
+    """What was answered, by request. Used under its owner's lock.
+
+    Every request is remembered, so that none runs twice, and of the answers as many as fit.
+    """
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Answer] = {}
+        self._kept: OrderedDict[str, Answer] = OrderedDict()
+        self._kept_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def get(self, identity: str) -> Answer | None:
+        """Return the answer of a request that was seen before."""
+        return self._by_id.get(identity)
+
+    def begin(self, identity: str) -> Answer:
+        """Note a new request."""
+        answer = self._by_id[identity] = Answer()
+        return answer
+
+    def retain(self, identity: str) -> None:
+        """Note that a request has been answered, and let go of what is too much to keep."""
+        answer = self._by_id[identity]
+        self._kept[identity] = answer
+        self._kept_bytes += answer.size
+        while self._kept_bytes > KEPT_BYTES:
+            _, oldest = self._kept.popitem(last=False)
+            self._kept_bytes -= oldest.size
+            oldest.discard()
+
 
 Handlers = Mapping[str, Callable[..., object]]
 BeforeCall = Callable[[str, Mapping[str, object]], object]
@@ -87,15 +158,15 @@ class Dispatcher:
         """What the handlers do their work in."""
         self._context = copy_context()  # tools see the context variables of whoever asked for the script
         self._event_loop = EventLoopThread()
-        self._refused = self._refused_bytes = self._beyond = 0
+        self._refusals = self._refused_bytes = self._over_limit = 0
         self._ended = threading.Event()
 
     @property
     def limit_reached(self) -> str | None:
         """What is to be said of the limit of calls, if it was reached; None if it was not."""
-        if not self._beyond:
+        if not self._over_limit:
             return None
-        calls = "1 tool call was" if self._beyond == 1 else f"{self._beyond} tool calls were"
+        calls = "1 tool call was" if self._over_limit == 1 else f"{self._over_limit} tool calls were"
         return f"The limit of {self._max_calls} tool calls (max_tool_calls) was reached: {calls} refused."
 
     @property
@@ -122,13 +193,13 @@ class Dispatcher:
         if not is_new:
             return answer.wait(self._ended) or _error_response(request, "it ran, and its answer is gone").encode()
         number = self._log.started(request.tool)
-        encoded = self._context.copy().run(self._called, request, number)
-        answer.give(encoded)
+        encoded = self._context.copy().run(self._run_logged, request, number)
+        answer.store(encoded)
         with self._lock:
-            self._answers.given(request.id)
+            self._answers.retain(request.id)
         return encoded
 
-    def _called(self, request: Request, number: int) -> bytes:
+    def _run_logged(self, request: Request, number: int) -> bytes:
         """Do a call, and note its end."""
         encoded, problem = self._run(request)
         self._log.ended(number, problem)
@@ -147,16 +218,16 @@ class Dispatcher:
     @property
     def is_awaiting(self) -> bool:
         """Whether there is anything to `join`."""
-        return self._event_loop.has_begun
+        return self._event_loop.is_started
 
     def join(self, timeout: float = CLOSE_GRACE_SECONDS) -> None:
         """Wait so many seconds, once it is closed, for what was awaited to end."""
         self._event_loop.join(timeout)
 
     def _refusal(self, response: Response, size: int) -> bytes:
-        self._refused += 1
+        self._refusals += 1
         self._refused_bytes += size
-        pause = REFUSAL_PAUSE if self._refused > FREE_REFUSALS else 0.0
+        pause = REFUSAL_PAUSE if self._refusals > FREE_REFUSALS else 0.0
         if self._refused_bytes > MAX_MESSAGE_BYTES:  # one that is too large may be a mistake
             pause += size / REFUSED_BYTES_PER_SECOND
         if pause:
@@ -173,7 +244,7 @@ class Dispatcher:
             if self._ended.is_set():
                 raise _RefusedError("no more tool calls are accepted: the script has ended")
             if len(self._answers) >= self._max_calls:
-                self._beyond += 1
+                self._over_limit += 1
                 raise _RefusedError(
                     f"the limit of {self._max_calls} tool calls for one script (max_tool_calls) is reached; "
                     "do more with each call, or go on in another script"
@@ -200,7 +271,7 @@ class Dispatcher:
                     self._before_call(request.tool, self._arguments(request))
             except BaseException as error:
                 problem = self._problem(request, _describe(error))
-                _tell(operation, problem, error)
+                _report_problem(operation, problem, error)
                 return Response(request.id, error=problem).encode(), problem
             try:
                 result = self._handlers[request.tool](*request.args, **request.kwargs)
@@ -208,7 +279,7 @@ class Dispatcher:
                     result = self._event_loop.result_of(result)
             except BaseException as error:
                 encoded, problem = self._failure(request, _describe(error))
-                _tell(operation, problem, error)
+                _report_problem(operation, problem, error)
                 return encoded, problem
             return self._answer(request, result, operation)
 
@@ -219,8 +290,8 @@ class Dispatcher:
             kind = type(result).__name__
             encoded, problem = self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
         else:
-            operation.tell(result=result)
-        _tell(operation, problem)
+            operation.add_facts(result=result)
+        _report_problem(operation, problem)
         return encoded, problem
 
     def _facts(self, request: Request) -> Mapping[str, object]:
@@ -237,12 +308,12 @@ class Dispatcher:
         return _about(request, self._signatures[request.tool].without_bound(text))
 
 
-def _tell(operation: Operation, problem: str | None, error: BaseException | None = None) -> None:
+def _report_problem(operation: Operation, problem: str | None, error: BaseException | None = None) -> None:
     """Say what went wrong with a call, if anything did."""
     if error is not None:
-        operation.failed(error)
+        operation.add_error(error)
     if problem is not None:
-        operation.tell(status="error" if error is None else status_of(error), error=problem)
+        operation.add_facts(status="error" if error is None else status_of(error), error=problem)
 
 
 def _describe(error: BaseException) -> str:

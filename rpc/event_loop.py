@@ -26,7 +26,7 @@ class EventLoopThread:
         self._closed = False
 
     @property
-    def has_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether anything was awaited."""
         return self._thread is not None
 
@@ -38,7 +38,7 @@ class EventLoopThread:
             RuntimeError: The loop is closed.
         """
         try:
-            settled = self._handed_over(awaitable)
+            settled = self._submit(awaitable)
         except BaseException:
             if iscoroutine(awaitable):
                 awaitable.close()  # or Python warns that nobody awaits it
@@ -60,16 +60,16 @@ class EventLoopThread:
         if self._thread:
             self._thread.join(timeout)
 
-    def _handed_over(self, awaitable: Awaitable[object]) -> Future[tuple[object, BaseException | None]]:
+    def _submit(self, awaitable: Awaitable[object]) -> Future[tuple[object, BaseException | None]]:
         import asyncio
 
         # Under the lock, so that all that is handed over comes before the order to stop, and is begun.
         with self._lock:
             if self._closed:
                 raise RuntimeError("nothing more is awaited: the script has ended")
-            return asyncio.run_coroutine_threadsafe(_settled(awaitable), self._loop or self._started())
+            return asyncio.run_coroutine_threadsafe(_outcome_of(awaitable), self._loop or self._start())
 
-    def _started(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> asyncio.AbstractEventLoop:
         import asyncio
 
         running: Future[asyncio.AbstractEventLoop] = Future()
@@ -90,7 +90,7 @@ class EventLoopThread:
         return self._loop
 
 
-async def _settled(awaitable: Awaitable[object]) -> tuple[object, BaseException | None]:
+async def _outcome_of(awaitable: Awaitable[object]) -> tuple[object, BaseException | None]:
     """Return what comes of an awaitable. SystemExit, which would end the loop, is returned like every other error."""
     import asyncio
 

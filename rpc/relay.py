@@ -7,10 +7,9 @@ import contextlib
 
 from environments.errors import TerminalError
 from environments.loop import in_worker, spawn
-from environments.output import Fed
+from environments.output import AttachedProcess
 from rpc.dispatcher import Dispatcher
-from rpc.incoming import IncomingLines, RefusedError, TooLargeError
-from rpc.messages import Response, too_large
+from rpc.messages import IncomingLines, InvalidLineError, Response, TooLargeError, too_large
 
 MOST_SIDE_BY_SIDE = 32
 """How many calls of one script run at the same time."""
@@ -39,7 +38,7 @@ class Relay:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher = dispatcher
         """What answers from now on. Another one of the same token may take its place."""
-        self._process: Fed | None = None
+        self._process: AttachedProcess | None = None
         self._turns = asyncio.Semaphore(MOST_SIDE_BY_SIDE)
         self._connection = 0
         self._line: IncomingLines | None = None
@@ -47,7 +46,7 @@ class Relay:
         self._calls = self._bytes = 0
         self._is_paused = self._has_ended = False
 
-    def attach(self, process: Fed) -> None:
+    def attach(self, process: AttachedProcess) -> None:
         """Note where answers go."""
         self._process = process
 
@@ -74,7 +73,7 @@ class Relay:
                 lines = self._line.feed(part)
             except TooLargeError:
                 raise BrokenRelayError("the script's relay has sent more than a request may have") from None
-            except RefusedError:
+            except InvalidLineError:
                 self._dropped = self._line.size
         if is_last:
             self._line = None
@@ -104,8 +103,8 @@ class Relay:
         with contextlib.suppress(BrokenPipeError):
             self._process.feed(b"a %d %d\n" % (connection, len(answer)) + answer)
         self._calls -= 1
-        if not self._process.is_fed:
-            await self._process.fed()
+        if not self._process.is_flushed:
+            await self._process.flush()
         self._bytes -= size
         if self._is_paused and not self._is_full:
             self._is_paused = False

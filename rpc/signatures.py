@@ -8,13 +8,12 @@ import functools
 import inspect
 import math
 import textwrap
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Generic, TypeGuard, TypeVar
-
-from rpc.parsing import parsed
 
 T = TypeVar("T")
 MIN_HIDDEN_CHARACTERS = 6
@@ -105,12 +104,12 @@ class ToolSignature:
             return "(...)"
         shown = [
             parameter.replace(
-                annotation=_written(parameter.annotation),
+                annotation=_as_written(parameter.annotation),
                 default=Verbatim("...") if name in self.hidden else parameter.default,
             )
             for name, parameter in self.parameters.parameters.items()
         ]
-        returned = _written(self.parameters.return_annotation)
+        returned = _as_written(self.parameters.return_annotation)
         return str(self.parameters.replace(parameters=shown, return_annotation=returned))
 
     def without_bound(self, text: str) -> str:
@@ -120,7 +119,7 @@ class ToolSignature:
         return text
 
 
-def _written(annotation: object) -> object:
+def _as_written(annotation: object) -> object:
     """Return an annotation as it is printed: one that is text without quotes."""
     if annotation is inspect.Signature.empty:
         return annotation
@@ -236,3 +235,24 @@ def _without(bound: frozenset[str], signature: inspect.Signature | None) -> insp
             if name not in bound or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         ]
     )
+
+
+_one_at_a_time = threading.Lock()
+
+
+def parsed(text: str, mode: str = "exec", feature_version: tuple[int, int] | None = None) -> ast.AST:
+    """Return the tree of a source text, see `ast.parse`, whatever other threads of ours parse.
+
+    CPython counted the depth of all threads' trees in one place until 3.11.8, so that the garbage collector, which lets
+    another thread go on, made one raise a SystemError: https://github.com/python/cpython/issues/106905
+
+    Args:
+        text: The source.
+        mode: `exec` or `eval`.
+        feature_version: The Python version whose syntax it is, this one's if it is None.
+
+    Raises:
+        SyntaxError, ValueError: It is no Python.
+    """
+    with _one_at_a_time:
+        return ast.parse(text, mode=mode, feature_version=feature_version)

@@ -13,8 +13,7 @@ from typing import Literal
 
 from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
-from rpc.parsing import parsed
-from rpc.signatures import PerTool, ToolSignature, Verbatim, documentation
+from rpc.signatures import PerTool, ToolSignature, Verbatim, documentation, parsed
 from rpc.target_source import FUTURE, target_source
 
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'

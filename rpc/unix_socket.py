@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import socket
 import tempfile
 import threading
+from typing import Protocol
 
 from environments.loop import current
 from environments.owner import Owner
+from rpc.call_threads import MAX_THREADS, join_all
 from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
-from rpc.ready import Ready, ready
-from rpc.workers import MAX_THREADS, join_all
 
 BACKLOG = 64
 CLOSE_GRACE_SECONDS = 2.0
@@ -41,7 +42,7 @@ class UnixSocketTransport:
         self._idle = 0
         self._refused = 0
         self._listener: socket.socket | None = None
-        self._ready: Ready | None = None
+        self._poller: Poller | None = None
         self._wake: tuple[int, int] | None = None
         self._own_directory = ""
 
@@ -77,9 +78,9 @@ class UnixSocketTransport:
             listener.close()
             raise
         self._listener = listener
-        current().loop.add_reader(listener, self._begin)
+        current().loop.add_reader(listener, self._start_serving)
 
-    def _begin(self) -> None:
+    def _start_serving(self) -> None:
         """Serve connections from now on. On the loop."""
         listener = self._listener
         assert listener
@@ -88,9 +89,9 @@ class UnixSocketTransport:
             if self._closing.is_set():
                 return
             try:
-                self._ready, self._wake = ready(), os.pipe()
-                self._ready.watch(self._wake[0], once=False)
-                self._ready.watch(listener.fileno())
+                self._poller, self._wake = new_poller(), os.pipe()
+                self._poller.watch(self._wake[0], once=False)
+                self._poller.watch(listener.fileno())
             except OSError:  # no more descriptors
                 self._closing.set()
         if self._closing.is_set():  # the script is told that nobody answers
@@ -101,7 +102,7 @@ class UnixSocketTransport:
     @property
     def has_begun(self) -> bool:
         """Whether there was a connection, so that `close` may have to wait."""
-        return self._ready is not None
+        return self._poller is not None
 
     def close(self) -> None:
         """Take no more requests, and end every thread and open file of the transport.
@@ -135,10 +136,10 @@ class UnixSocketTransport:
         """Close every descriptor, once no thread uses them. A handler that never ends is the last to do so."""
         with self._lock:
             descriptors, self._wake = self._wake or (), None
-            watched, self._ready = self._ready, None
+            poller, self._poller = self._poller, None
             listener, self._listener = self._listener, None
-        if watched:
-            watched.close()
+        if poller:
+            poller.close()
         if listener:
             listener.close()
         for descriptor in descriptors:
@@ -162,19 +163,19 @@ class UnixSocketTransport:
                 self._threads.remove(thread)
 
     def _serve(self) -> None:
-        watched, listener = self._ready, self._listener
-        assert watched and listener and self._wake
+        poller, listener = self._poller, self._listener
+        assert poller and listener and self._wake
         wake = self._wake[0]
         try:
             while not self._closing.is_set():
-                descriptor = watched.next()
+                descriptor = poller.next()
                 with self._lock:
                     self._idle -= 1
                 try:
                     if descriptor == listener.fileno():
-                        self._accept(listener, watched)
+                        self._accept(listener, poller)
                     elif descriptor is not None and descriptor != wake:
-                        self._read(descriptor, watched)
+                        self._read(descriptor, poller)
                 finally:
                     with self._lock:
                         self._idle += 1
@@ -188,32 +189,32 @@ class UnixSocketTransport:
 
     # What they do.
 
-    def _accept(self, listener: socket.socket, watched: Ready) -> None:
+    def _accept(self, listener: socket.socket, poller: Poller) -> None:
         if self._refused > FREE_REFUSALS:
             self._closing.wait(REFUSAL_PAUSE)
         with contextlib.suppress(OSError):  # it has left again, or there is no descriptor for it
             if self._connections.make_room():
                 connected, _ = listener.accept()
                 connection = self._connections.add(connected)
-                watched.watch(connection.descriptor)
-        if self._closing.is_set() or self._connections.are_full:
+                poller.watch(connection.descriptor)
+        if self._closing.is_set() or self._connections.is_saturated:
             return  # the next one is taken when one of these is free
         with contextlib.suppress(OSError):
-            watched.watch(listener.fileno())
+            poller.watch(listener.fileno())
 
-    def _read(self, descriptor: int, watched: Ready) -> None:
-        connection = self._connections.taken(descriptor)
+    def _read(self, descriptor: int, poller: Poller) -> None:
+        connection = self._connections.acquire(descriptor)
         if connection is None:  # it was closed, or another thread is at it, since this was told
             return
         goes_on = False
         try:
             goes_on = self._answer(connection)
         finally:
-            waiting = [self._listener.fileno()] if self._listener and self._connections.are_many else []
-            self._connections.released(connection, goes_on=goes_on)
-            for waits in (*waiting, *self._connections.ready()):
+            waiting = [self._listener.fileno()] if self._listener and self._connections.is_full else []
+            self._connections.release(connection, goes_on=goes_on)
+            for waits in (*waiting, *self._connections.resume_ready()):
                 with contextlib.suppress(OSError, ValueError):  # of what is being closed
-                    watched.watch(waits)
+                    poller.watch(waits)
 
     def _answer(self, connection: Connection) -> bool:
         """Answer what has come on a connection, and return whether it goes on."""
@@ -238,3 +239,91 @@ def _bind(listener: socket.socket, path: str) -> None:
         listener.bind(f"/proc/self/fd/{place}/{name}")
     finally:
         os.close(place)
+
+
+class Poller(Protocol):
+    """Descriptors that several threads watch."""
+
+    def watch(self, descriptor: int, *, once: bool = True) -> None:
+        """Watch a descriptor, until it was told once, or for good. It may be watched again then.
+
+        Raises:
+            OSError: It is closed, or there is no room for it.
+        """
+
+    def next(self) -> int | None:
+        """Wait for a descriptor that can be read, and return it. One thread is told of each; None is to ask again."""
+
+    def close(self) -> None:
+        """Free what this holds, once no thread waits."""
+
+
+class EpollPoller:
+    """All threads wait in the kernel, which wakes one of them."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+
+    def watch(self, descriptor: int, *, once: bool = True) -> None:
+        """Watch a descriptor, see `Ready`."""
+        events = select.EPOLLIN | (select.EPOLLONESHOT if once else 0)
+        try:
+            self._epoll.modify(descriptor, events)
+        except FileNotFoundError:
+            self._epoll.register(descriptor, events)
+
+    def next(self) -> int | None:
+        """Wait for a descriptor, see `Ready`."""
+        return next((descriptor for descriptor, _ in self._epoll.poll(maxevents=1)), None)
+
+    def close(self) -> None:
+        """Free what this holds, see `Ready`."""
+        self._epoll.close()
+
+
+class PollPoller:
+    """One thread waits in the kernel, and the others for their turn; for systems without epoll."""
+
+    def __init__(self) -> None:
+        self._turn, self._lock = threading.Lock(), threading.Lock()
+        self._watched: dict[int, bool] = {}
+        """Whether each is watched for one time only."""
+        self._bell, self._cord = os.pipe()
+        for each in (self._bell, self._cord):
+            os.set_blocking(each, False)
+
+    def watch(self, descriptor: int, *, once: bool = True) -> None:
+        """Watch a descriptor, see `Ready`."""
+        with self._lock:
+            self._watched[descriptor] = once
+        with contextlib.suppress(BlockingIOError):  # it rings already
+            os.write(self._cord, b"x")
+
+    def next(self) -> int | None:
+        """Wait for a descriptor, see `Ready`."""
+        with self._turn:
+            poll = select.poll()
+            poll.register(self._bell, select.POLLIN)
+            with self._lock:
+                for descriptor in self._watched:
+                    poll.register(descriptor, select.POLLIN)
+            for descriptor, event in poll.poll():
+                if descriptor == self._bell:
+                    os.read(self._bell, 4096)
+                    continue
+                with self._lock:
+                    if self._watched[descriptor] or event & select.POLLNVAL:
+                        del self._watched[descriptor]
+                if not event & select.POLLNVAL:
+                    return descriptor
+            return None
+
+    def close(self) -> None:
+        """Free what this holds, see `Ready`."""
+        os.close(self._bell)
+        os.close(self._cord)
+
+
+def new_poller() -> Poller:
+    """Return what this system has. Raises OSError if there is no descriptor for it."""
+    return EpollPoller() if hasattr(select, "epoll") else PollPoller()

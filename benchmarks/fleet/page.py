@@ -1,4 +1,4 @@
-"""docs/fleet.md: what was found stands between marks in it, and the charts beside it."""
+"""docs/many-environments.md: what was found stands between marks in it, and the charts beside it."""
 
 from __future__ import annotations
 

@@ -11,45 +11,30 @@ from benchmarks.chart import Chart, Line, Point
 from benchmarks.distant import distant
 from benchmarks.measure import Measured, clocked, in_turn
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers, timers_of
-from benchmarks.peers.scripts import PRINTING
 from benchmarks.ssh import HOST, Host, start_server
-from benchmarks.tool_calls import tool_call_times
-from code_execution import execute_code
 from environments import create_environment
 
 ROUND_TRIPS = (0, 30, 80)
 """Milliseconds: none, to a host on the same continent, to one on another."""
-CALLS = 10
 
 
 def charts() -> Iterator[Chart]:
-    """Measure commands, and scripts and their calls."""
+    """Measure a command at each distance."""
     found = {round_trip: _at(round_trip) for round_trip in ROUND_TRIPS}
-    ticks = [(float(round_trip), f"{round_trip} ms") for round_trip in ROUND_TRIPS]
     yield Chart(
         name="distance",
         title="Time for a command over SSH, by distance",
         across="round trip to the host",
         up="milliseconds",
-        lines=_lines({round_trip: commands for round_trip, (commands, _) in found.items()}),
-        ticks=ticks,
+        lines=_lines(found),
+        ticks=[(float(round_trip), f"{round_trip} ms") for round_trip in ROUND_TRIPS],
         scale="linear",
-        says="How long a command takes on a host over SSH that is 0, 30 and 80 ms away, beside other ways to it.",
-    )
-    yield Chart(
-        name="distant-scripts",
-        title="Time for a script over SSH, by distance",
-        across="round trip to the host",
-        up="milliseconds",
-        lines=_lines({round_trip: scripts for round_trip, (_, scripts) in found.items()}),
-        ticks=ticks,
-        scale="linear",
-        says="How long a script and one call of a tool take on a host over SSH that is 0, 30 and 80 ms away.",
+        says="Milliseconds of a command over SSH, 0 to 80 ms away.",
     )
 
 
-def _at(round_trip: int) -> tuple[Measured, Measured]:
-    """Return what commands, and scripts and calls took, over one distance."""
+def _at(round_trip: int) -> Measured:
+    """Return the times of commands over one distance."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hermes-benchmark-")))
         port = opened.enter_context(distant(start_server(folder, opened), round_trip / 2000))
@@ -59,7 +44,7 @@ def _at(round_trip: int) -> tuple[Measured, Measured]:
         host = Host(folder, port, opened)
         peers, missing = opened.enter_context(opened_peers({HERMES_AGENT: host.peer_place}))
         ways = {name.replace("`", ""): run for name, run in host.ways.items()}
-        commands = in_turn(
+        return in_turn(
             {
                 "this package": clocked(lambda: env.execute("true")),
                 **{name: clocked(lambda run=run: run(["true"])) for name, run in ways.items()},  # type: ignore[misc]
@@ -68,18 +53,6 @@ def _at(round_trip: int) -> tuple[Measured, Measured]:
             least_rounds=6,
             missing=missing,
         )
-        scripts = in_turn(
-            {
-                "a script, this package": clocked(lambda: execute_code(PRINTING, env=env)),
-                "its tool call, by relay": lambda: tool_call_times(env, "relay", CALLS),
-                "its tool call, by files": lambda: tool_call_times(env, "file", CALLS),
-                **{f"a script, {name}": timer for name, timer in timers_of(peers, "script").items()},
-            },
-            seconds=0,
-            least_rounds=2,
-            missing=missing,
-        )
-        return commands, scripts
 
 
 def _lines(found: Mapping[int, Measured]) -> list[Line]:

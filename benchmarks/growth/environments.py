@@ -33,7 +33,7 @@ def charts() -> Iterator[Chart]:
         up="commands a second",
         lines=lines,
         ticks=[(count, str(count)) for count in COUNTS],
-        says=f"How many commands a second 1 to {COUNTS[-1]} environments run together, each with a thread of its own.",
+        says=f"Commands a second of 1 to {COUNTS[-1]} environments, a thread for each.",
     )
 
 

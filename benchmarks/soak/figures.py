@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.memory import resident_bytes
 from benchmarks.soak import visible
 from environments import BaseEnvironment
-from environments.loop import KEPT_WORKERS, Worker
+from environments.loop import KEPT_WORKERS, WorkerThread
 
 SETTLING = 30.0
 """Seconds in which what has ended has to be gone, on a machine that is busy with other things too."""
@@ -109,7 +109,7 @@ def left_behind(name: str, threads: set[threading.Thread], descriptors: int) -> 
 
 def _stays(thread: threading.Thread) -> bool:
     """Whether a thread is one of those that environments leave to the next ones."""
-    return isinstance(thread, Worker) and thread.number <= KEPT_WORKERS
+    return isinstance(thread, WorkerThread) and thread.number <= KEPT_WORKERS
 
 
 def open_files() -> list[str]:

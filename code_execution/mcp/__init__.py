@@ -24,7 +24,7 @@ def mcp_tools(
 
     They are listed when `execute_code` asks for them, and called on the session's event loop. As that has to be free,
     `execute_code` runs in another thread: `await anyio.to_thread.run_sync(...)`, or `hermes_env.aio.aexecute_code`.
-    To put them together with other tools in async code: `{**await mcp_tools(session), "mine": mine}`. docs/mcp-tools.md
+    To put them together with other tools in async code: `{**await mcp_tools(session), "mine": mine}`. docs/mcp.md
     describes the results.
 
     Args:

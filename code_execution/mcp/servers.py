@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from code_execution.mcp.results import MAX_BYTES
 from code_execution.mcp.session import Function, McpTools
 from code_execution.mcp.settings import WHERE, McpServer, with_variables
-from code_execution.preparation import Preparation
+from code_execution.time_budget import TimeBudget
 from environments.errors import SettingsError, TerminalError
 from environments.log import logger
 from environments.plain_number import plain_number
@@ -40,7 +40,7 @@ _log = logger(__name__)
 
 @contextlib.contextmanager
 def running_servers(
-    servers: Mapping[str, McpServer], before: Preparation, taken: Collection[str]
+    servers: Mapping[str, McpServer], budget: TimeBudget, taken: Collection[str]
 ) -> Iterator[dict[str, Function]]:
     """Run servers for the block, on an event loop of their own, and yield their tools.
 
@@ -59,7 +59,7 @@ def running_servers(
         with _served(portal, running):
             found: dict[str, Function] = {}
             for each in running:
-                for name, function in before.wait_for(each.ready).items():
+                for name, function in budget.wait_for(each.ready).items():
                     if name in found or name in taken:
                         raise SettingsError(
                             f"an MCP server's tool would be {name!r} in the script, and so is another tool; give the "

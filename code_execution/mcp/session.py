@@ -146,8 +146,8 @@ class SessionLoop:
             TerminalError: The loop has ended.
             Exception: The work's own.
         """
-        here = _running_here()
-        if here and here.native_token is self._token.native_token:
+        stage_here = _running_here()
+        if stage_here and stage_here.native_token is self._token.native_token:
             raise ValueError(
                 "the MCP session lives on this thread's event loop, which would wait for itself; run execute_code in "
                 "another thread (await anyio.to_thread.run_sync(...)), or await hermes_env.aio.aexecute_code; for the "

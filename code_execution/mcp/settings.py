@@ -27,28 +27,28 @@ class McpServer:
     """One server: a command that is run on this machine, or a URL."""
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
-    """Its transport, as in other programs' files. `command` or `url` is enough."""
+    """Transport: `stdio`, `http` or `streamable-http`; follows from `command` or `url` if not set."""
     command: str | None = None
-    """The server's program, run on this machine; messages are on its standard input and output."""
+    """Program of the server, run on this machine with MCP on its standard input and output."""
     args: tuple[str, ...] = field(default=(), repr=False)
-    """Its arguments."""
+    """Arguments of the program."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for it, beside `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. `${NAME}` in a value stands for a
+    """Variables for the program, beside `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. `${NAME}` inserts a
     variable of this process."""
     cwd: str | None = None
-    """Its working directory; this process's own if not set."""
+    """Working directory of the program; this process's if not set."""
     url: str | None = field(default=None, repr=False)
-    """Address of a server over streamable HTTP, in place of `command`."""
+    """Address of a streamable HTTP server, in place of `command`."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Headers of each request to it."""
+    """Headers of each HTTP request."""
     token_env: str | None = None
-    """Name of the variable here that holds a bearer token for it."""
+    """Name of the variable here with the server's bearer token."""
     enabled: bool = True
-    """Whether scripts may call it."""
+    """True: scripts may call the server."""
     tools: tuple[str, ...] | None = None
-    """Names of those of its tools that scripts may call; all if not set."""
+    """Names of the tools that scripts may call; all if not set."""
     timeout: PositiveFloat = 60.0
-    """Seconds for it to start, and for each call."""
+    """Seconds for the server's start, and for each call."""
 
     def check(self, where: str) -> None:
         """Check that the settings fit together.

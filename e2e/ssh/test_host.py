@@ -65,9 +65,9 @@ def test_a_start_that_is_stopped_ends_the_program_with_all_it_started(host: SSHE
     def on_line(line: str) -> None:
         if line.isdigit():  # its shell says how it ended
             pids.append(int(line))
-            start.mark("it was given up")
-            start.break_off()
-            start.break_off()
+            start.mark_stopped("it was given up")
+            start.abort()
+            start.abort()
 
     with start.active(), pytest.raises(StartStoppedError, match="it was given up"):
         run_there(host, ["/bin/sh", "-c", f"echo $$; {script}"], on_line)
@@ -87,8 +87,8 @@ def test_a_start_that_is_stopped_waits_for_no_link_that_stalls(start_server: Sta
         for process in server._serving():
             process.suspend()
             stopped.append(process)
-        start.mark("it was given up")
-        start.break_off()
+        start.mark_stopped("it was given up")
+        start.abort()
 
     with SSHEnvironment(load_settings("ssh", **server.settings)) as host:
         host.execute("true")

@@ -126,7 +126,7 @@ def test_a_refused_login_says_what_to_set(client: Client, tmp_path: Path) -> Non
     other = make_key(tmp_path / "other")
     rows = {
         None: ("nothing to log in with", "TERMINAL_SSH_KEY", "SSH_AUTH_SOCK is not set"),
-        f"{client.key}.pub": (f"{client.key}.pub is the public half", f"to the private one, {client.key}"),
+        f"{client.key}.pub": (f"{client.key}.pub is the public half", f"to the private half, {client.key}"),
         str(tmp_path / "notes"): (f"{tmp_path}/notes is no private key",),
         str(other): ("refused the login", str(other), "TERMINAL_SSH_KEY"),
     }
@@ -153,7 +153,7 @@ def agent(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 @pytest.mark.usefixtures("agent")
 def test_an_agent_without_keys_is_named_and_one_with_the_key_is_used(client: Client) -> None:
-    assert "the agent, which holds none" in client.error(key=None)
+    assert "the agent, which has none" in client.error(key=None)
     subprocess.run(["ssh-add", "-q", client.key], check=True)
     assert client.works(key=None)
 

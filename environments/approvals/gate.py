@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from environments.errors import DeniedError
 from environments.observation.events import current_operation
-from environments.options import Command
+from environments.options import CheckedCommand
 from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Gate:
         """True if a hook or a rule decides on commands, which may take any time."""
         return self.before_command is not None or self.rules is not None
 
-    def permits(self, command: Command, cwd: Callable[[], str | None], way: Way) -> bool:
+    def permits(self, command: CheckedCommand, cwd: Callable[[], str | None], way: Way) -> bool:
         """Have the hooks and rules decide on a command.
 
         Args:
@@ -132,7 +132,7 @@ class Gate:
         except AskingCancelledError:
             return False
         finally:
-            current_operation().approved_after(time.monotonic() - began)
+            current_operation().add_approval(time.monotonic() - began)
         if reason is not None:
             raise DeniedError(reason)
         return True

@@ -20,21 +20,22 @@ class ApprovalSettings:
     """Rules for commands, scripts and tool calls on every backend. Hooks in code cannot lift them."""
 
     destructive_commands: Verdict = "allow"
-    """Decision on commands that `environments.approvals.destructive` knows; it needs the extra `approvals`."""
+    """Decision on destructive commands, by the table in `environments.approvals.destructive`; needs the extra
+    `approvals`."""
     commands: Verdict = "allow"
-    """Decision on commands that no pattern of `approvals.allow` covers."""
+    """Decision on commands that no pattern of `allow` covers."""
     deny: tuple[str, ...] = ()
-    """Patterns of commands that are denied, before all other rules."""
+    """Patterns of denied commands, applied before all other rules."""
     ask: tuple[str, ...] = ()
-    """Patterns of commands that are asked about."""
+    """Patterns of commands that need an answer."""
     allow: tuple[str, ...] = ()
-    """Patterns of commands that are allowed, unless a pattern of `approvals.deny` fits."""
+    """Patterns of allowed commands, unless a pattern of `deny` fits."""
     tools: Mapping[str, Verdict] = field(default_factory=dict)
-    """Decision on a script's calls of a tool, by its name or a pattern of names; the first that fits counts."""
+    """Decision on a script's tool calls, by tool name or pattern; the first match counts."""
     scripts: Verdict = "allow"
     """Decision on scripts."""
     timeout: PositiveFloat | None = None
-    """Seconds to wait for an answer; none in that time is a denial. Without it the wait has no limit."""
+    """Seconds to wait for an answer; without an answer in time the request is denied. No limit if not set."""
 
 
 def approval_settings(layer: Layer) -> ApprovalSettings | None:

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from environments.bubblewrap.settings import BubblewrapSettings
-from environments.extras import handing_on
+from environments.extras import lazy_export
 
 if TYPE_CHECKING:
     from environments.bubblewrap.environment import BubblewrapEnvironment
 else:
-    __getattr__ = handing_on(__name__, "BubblewrapEnvironment")
+    __getattr__ = lazy_export(__name__, "BubblewrapEnvironment")
 
 __all__ = ["BubblewrapEnvironment", "BubblewrapSettings"]

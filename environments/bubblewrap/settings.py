@@ -16,8 +16,8 @@ class BubblewrapSettings(BackendSettings):
     prefix: ClassVar[str] = "bubblewrap_"
 
     paths: tuple[str, ...] = ()
-    """Files and directories that commands in the sandbox may write, beside the working directory."""
+    """Files and directories that commands may write, beside the working directory."""
     read_only_paths: tuple[str, ...] = ()
-    """Files and directories that they may read, such as `["~/.gitconfig"]`."""
+    """Files and directories that commands may only read, such as `["~/.gitconfig"]`."""
     network: Network = "none"
-    """`full` shares this machine's network, `none` has none, and a list has the hosts that alone can be reached."""
+    """`full` is this machine's network, `none` only loopback; a list names the reachable hosts."""

@@ -5,7 +5,7 @@
 
     failures = run_checks(Subject(lambda **settings: create_environment("mine", **settings)))
 
-A check is a sentence about what holds, with the line of the contract it belongs to (docs/contract.md).
+A check is a sentence about what holds, with the line of the contract it belongs to (docs/reliability.md).
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from environments.daytona.settings import DaytonaSettings
-from environments.extras import handing_on
+from environments.extras import lazy_export
 
 if TYPE_CHECKING:
     from environments.daytona.environment import DaytonaEnvironment
 else:
-    __getattr__ = handing_on(__name__, "DaytonaEnvironment", extra="daytona")
+    __getattr__ = lazy_export(__name__, "DaytonaEnvironment", extra="daytona")
 
 __all__ = ["DaytonaEnvironment", "DaytonaSettings"]

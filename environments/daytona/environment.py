@@ -79,7 +79,7 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         name = f"hermes-{secrets.token_hex(8)}"
         parameters = parameters_of(self.settings, name, key)
         start = current_start()
-        await start.told("creating a sandbox")
+        await start.report_on_loop("creating a sandbox")
         remove = partial(self._remove_late, name)
 
         async def make() -> sdk.AsyncSandbox:
@@ -91,7 +91,7 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
             except sdk.DaytonaConflictError:
                 return await self._client.get(name)
 
-        sandbox = await start.made(service.retried(make, "no sandbox can be created"), remove)
+        sandbox = await start.await_detachable(service.retried(make, "no sandbox can be created"), remove)
         try:
             await self.revive(sandbox)
         except asyncio.CancelledError:
@@ -275,4 +275,4 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
 def _tell(start: Start, line: str) -> None:
     """Pass on a line of the log of an image that is being built."""
     if text := plain(line).strip():
-        spawn(start.told(f"building the image: {text}"))
+        spawn(start.report_on_loop(f"building the image: {text}"))

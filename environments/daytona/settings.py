@@ -40,25 +40,22 @@ class DaytonaSettings(BackendSettings):
     enforces: ClassVar[frozenset[str]] = frozenset({"container_cpu", "container_memory", "container_disk"})
 
     image: str | None = None
-    """Image, as a registry calls it, or what `snapshot()` has returned; Daytona's default snapshot if not set, or
-    `python:3.12-slim` where limits are asked for."""
+    """Image of a registry, or a result of `snapshot()`; Daytona's default snapshot if not set, or `python:3.12-slim`
+    beside limits."""
     snapshot: str | None = None
-    """Snapshot that Daytona has ready, in place of an image; its limits are its own."""
+    """Snapshot at Daytona, in place of an image, with limits of its own."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for everything that runs in the sandbox."""
+    """Variables for all processes in the sandbox."""
     forward_env: tuple[str, ...] = ()
-    """Names of variables of this process, set there to the value they have here."""
+    """Names of this process's variables to set there, with their values."""
     auto_archive: NonNegativeInt | None = None
-    """Minutes after which Daytona archives a kept sandbox that is not in use; its own choice if not set, 0 is its
-    longest."""
+    """Minutes until Daytona archives an unused kept sandbox; Daytona's choice if not set, its maximum for 0."""
     auto_delete: PositiveInt | None = None
-    """Minutes after which Daytona deletes a kept sandbox that is not in use; never if not set."""
+    """Minutes until Daytona deletes an unused kept sandbox; never if not set."""
     network: Network = "full"
-    """`full` is Daytona's network, `none` is none, and a list has the hosts that Daytona lets it reach, without
-    ports."""
+    """`full` is Daytona's network, `none` has none; a list names the reachable hosts, without ports."""
     sandbox: str | None = None
-    """Id or name of a sandbox that runs already, to run commands in. It is neither stopped nor deleted, so that
-    settings of a new sandbox cannot be given along with it."""
+    """Id or name of a running sandbox to join. It is never stopped or deleted."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         """Return the limits that a sandbox never has, see `BackendSettings`.

@@ -1,4 +1,4 @@
-"""A client of the engine over connections that are dialled here: to a socket, or to the engine of another machine."""
+"""Client of the Docker engine over dialled connections: a Unix socket, TCP, or `dial-stdio` on another machine."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ if TYPE_CHECKING:
     from urllib3.response import HTTPResponse
 
 ENGINE_ERRORS = (DockerException, RequestException, OSError)
-"""All that docker-py raises: its own errors, and those of the HTTP library under it."""
+"""All errors of docker-py: its own, and those of the HTTP library below."""
 Dial = Callable[[], socket.socket]
 
 ENGINE_TIMEOUT = 60
-"""Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
-SPARE = 8
-"""Connections that may wait for a request: one for each process that is being started at the same time."""
-_ANY_SOCKET = "unix:///docker.sock"
-"""The address that docker-py is given. It does not connect there."""
+"""Seconds for the engine to answer a request. Creating a container takes 0.1 s on an idle engine."""
+MAX_IDLE = 8
+"""Idle connections in the pool: enough for each process of a burst of starts."""
+_PLACEHOLDER_SOCKET = "unix:///docker.sock"
+"""A placeholder address for docker-py, which never connects to it."""
 _PAUSE = 0.1
-"""Seconds until a socket is tried again that too many wait for."""
+"""Seconds between attempts to connect to a socket with a full backlog."""
 _SEND_BUFFER = 1024 * 1024
-"""Bytes that a Unix socket may hold of what is sent. It counts as writable once three quarters are read, and the usual
-208 KB are then gone before more is there."""
+"""Send buffer of a Unix socket in bytes. The socket counts as writable once three quarters are read; the usual 208 KB
+are drained by then, and the reader starves."""
 _KEEPALIVE_IDLE = 30
-"""Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
+"""Seconds of silence before TCP keepalive checks a link to the engine and finds a dead link."""
 versions: dict[str, str] = {}
-"""The versions of the interface that engines have answered to, by address, so that each is asked once."""
+"""API versions of engines by address. Each engine is asked once."""
 READ_SIZE = 256 * 1024
-"""Bytes that are taken from the client at a time, and that may wait for it before the stream is paused."""
-_MOST_SAID = 4096
-"""Bytes of complaints that are kept."""
+"""Bytes of one read from the client, and of back-pressure: more unsent bytes pause the stream."""
+_MAX_STDERR = 4096
+"""Bytes of stderr to keep for an error message."""
 _EXIT_LIMIT = 5.0
-"""Seconds for the exit code of what leads to the engine, once it has ended."""
+"""Seconds for the exit code of the `dial-stdio` process after the end of its output."""
 NO_PROGRAM = 127
-# A shell without a login may have less on its PATH than one with it. Podman has the same command.
-_DIAL = f"""\
+# A shell without a login may have a shorter PATH than a login shell. Podman has the same command.
+_DIAL_STDIO = f"""\
 PATH=${{PATH:+$PATH:}}/usr/local/bin:/usr/bin:/bin:/snap/bin
 for program in docker podman; do
     command -v $program >/dev/null 2>&1 && exec $program system dial-stdio
@@ -76,25 +76,23 @@ _TOO_OLD = re.compile(r"dial-stdio.*not a|unknown (command|flag)|unrecognized co
 
 
 class BreakableClient(APIClient):
-    """A client whose requests can be aborted from another thread, for which docker-py has no way.
+    """An engine client with requests that another thread can abort; docker-py has no way to.
 
-    What it asks for while an environment starts, also while it is made itself, ends when that start is stopped.
+    A request during the start of an environment is aborted when that start is stopped. This includes the constructor.
 
     Args:
-        engine: Where the engine is, for people, and for the programs that take such an address.
-        dial: Connects to it. docker-py would connect anew for each request to a Unix socket.
+        engine: Address of the engine, for messages and for programs such as `docker --host`.
+        dial: Connects to the engine. docker-py would connect to a Unix socket anew for each request.
     """
 
     def __init__(self, engine: str, dial: Dial) -> None:
         self.engine = engine
         self._adapter = _Adapter(dial)
-        super().__init__(_ANY_SOCKET, version="auto", timeout=ENGINE_TIMEOUT)
+        super().__init__(_PLACEHOLDER_SOCKET, version="auto", timeout=ENGINE_TIMEOUT)
 
     def _retrieve_server_version(self) -> str:
-        """Ask for the version of the interface, see `APIClient`, in the way that costs an engine least.
-
-        For `version` Podman has the package manager of its machine look for all programs that it is made of.
-        """
+        # GET /_ping is the cheapest request. For `version`, Podman has the package manager of its machine look up all
+        # programs of Podman.
         version = versions.get(self.engine)
         if version is None:
             answer = self.get(f"{self.base_url}/_ping", timeout=self.timeout)
@@ -103,20 +101,17 @@ class BreakableClient(APIClient):
         return version
 
     def get_adapter(self, url: str) -> BaseAdapter:
-        """Return what sends requests to a URL, see `requests.Session`."""
         return self._adapter
 
     def send(self, request: PreparedRequest, **how: Any) -> Response:  # noqa: ANN401 - as in requests
-        """Send a request, see `requests.Session`."""
-        with current_start().aborting(self.break_off):
+        with current_start().aborting(self.abort):
             return super().send(request, **how)
 
-    def break_off(self) -> None:
-        """Have all requests that are under way fail."""
-        self._adapter.pool.break_off()
+    def abort(self) -> None:
+        """Abort all running requests."""
+        self._adapter.pool.abort()
 
     def close(self) -> None:
-        """Close the connections that wait for the next request, see `requests.Session`."""
         super().close()
         self._adapter.close()
 
@@ -129,37 +124,37 @@ class _Adapter(BaseHTTPAdapter):
         self.pool = _Pool(dial)
 
     def get_connection_with_tls_context(self, *_: object, **__: object) -> HTTPConnectionPool:
-        """Return the one pool there is, see `requests.adapters.HTTPAdapter`."""
+        """Return the single pool, see `requests.adapters.HTTPAdapter`."""
         return self.pool
 
     def request_url(self, request: PreparedRequest, proxies: object) -> str:
-        """Return the path alone: no proxy of this machine leads there."""
+        """Return the path alone: no proxy of this machine leads to the engine."""
         return str(request.path_url)
 
     def close(self) -> None:
-        """Close the connections that wait for the next request."""
+        """Close the idle connections."""
         super().close()
         self.pool.close()
 
 
 class _Pool(HTTPConnectionPool):
-    """Keeps few connections for further requests, as each takes a session of the SSH server of a host.
+    """Keeps few idle connections, since each takes a session of the host's SSH server.
 
-    A process that is started takes over the connection that the last request before went over.
+    A started process takes over the connection of the last request.
     """
 
     def __init__(self, dial: Dial) -> None:
-        super().__init__("localhost", maxsize=SPARE)
+        super().__init__("localhost", maxsize=MAX_IDLE)
         self._dial = dial
         self._closed = False
         self._lock = threading.Lock()
-        self._made: weakref.WeakSet[_Connection] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[_Connection] = weakref.WeakSet()
 
     def _new_conn(self) -> HTTPConnection:
-        made = _Connection(self._dial)
+        connection = _Connection(self._dial)
         with self._lock:
-            self._made.add(made)
-        return made
+            self._connections.add(connection)
+        return connection
 
     def _put_conn(self, conn: Any) -> None:  # noqa: ANN401 - as in urllib3
         if conn and (self._closed or self.pool is None or self.pool.full()):
@@ -167,17 +162,17 @@ class _Pool(HTTPConnectionPool):
         else:
             super()._put_conn(conn)
 
-    def break_off(self) -> None:
+    def abort(self) -> None:
         """Shut all connections down."""
         with self._lock:
-            made = list(self._made)
-        for connection in made:
+            connections = list(self._connections)
+        for connection in connections:
             if wire := connection.sock:
                 with contextlib.suppress(OSError):
                     wire.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the connections that wait for the next request. A request behind that has one for itself."""
+        """Close the idle connections. Later requests each have a connection of their own."""
         self._closed = True
         with contextlib.suppress(queue.Empty):
             while self.pool is not None:
@@ -186,7 +181,7 @@ class _Pool(HTTPConnectionPool):
 
 
 class _Connection(HTTPConnection):
-    """A connection that is dialled when it is first used."""
+    """A connection that is dialled on first use."""
 
     def __init__(self, dial: Dial) -> None:
         super().__init__("localhost")
@@ -200,14 +195,14 @@ class _Connection(HTTPConnection):
         """Read the answer to a request.
 
         Raises:
-            DialError: There is none, as no engine was reached.
+            DialError: No engine was reached.
         """
         dialled = self.sock
         try:
             return super().getresponse()
         except (OSError, http.client.HTTPException) as error:
-            if isinstance(dialled, DialledSocket) and (trouble := dialled.joint.trouble):
-                raise DialError(trouble) from error
+            if isinstance(dialled, DialledSocket) and (failure := dialled.relay.failure):
+                raise DialError(failure) from error
             raise
 
 
@@ -215,7 +210,7 @@ class _Connection(HTTPConnection):
 
 
 def dial_unix(path: str) -> socket.socket:
-    """Connect to a Unix socket, and wait where too many wait for the engine already."""
+    """Connect to a Unix socket. Retries while the backlog of the engine's socket is full."""
     raw = socket.socket(socket.AF_UNIX)
     try:
         raw.setblocking(False)
@@ -237,7 +232,7 @@ def dial_unix(path: str) -> socket.socket:
 
 
 def dial_tcp(host: str, port: int) -> socket.socket:
-    """Connect to a TCP port."""
+    """Connect to a TCP port, with keepalive."""
     raw = socket.create_connection((host, port), timeout=ENGINE_TIMEOUT)
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -247,30 +242,30 @@ def dial_tcp(host: str, port: int) -> socket.socket:
 
 
 class DialError(ConnectionError):
-    """The engine on another machine cannot be reached. It says why, and what helps."""
+    """The engine on another machine cannot be reached; the text has the reason and the remedy."""
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Go through an error and those that it was raised for, down to the first."""
+    """Yield an error and its causes, down to the first."""
     while error:
         yield error
         error = error.__cause__ or error.__context__
 
 
 class DialledSocket(socket.socket):
-    """The client's end of a pair of sockets, of which the other is joined to a stream to the engine's host."""
+    """The client's end of a socket pair. The other end is joined to a stream to the engine's host."""
 
-    joint: _Joint
+    relay: _Relay
 
     def shutdown(self, how: int) -> None:
-        """Shut it down, see `socket.socket`; both ways, so that the stream is closed."""
+        """Shut the socket down, see `socket.socket`. A shutdown in both directions closes the stream."""
         super().shutdown(how)
         if how == socket.SHUT_RDWR:
-            current().soon(self.joint.leave)
+            current().soon(self.relay.client_closed)
 
 
 def dial(host: RemoteHost) -> DialledSocket:
-    """Return a new connection to the engine of a host, which nothing has been asked over.
+    """Return a fresh connection to the engine of a host.
 
     Raises:
         DialError: The host cannot be reached, or no process can be started there.
@@ -282,22 +277,22 @@ def dial(host: RemoteHost) -> DialledSocket:
 
 
 async def _dialled(host: RemoteHost) -> DialledSocket:
-    stream = await opened(host.open_stream, ["/bin/sh", "-c", _DIAL])
+    stream = await opened(host.open_stream, ["/bin/sh", "-c", _DIAL_STDIO])
     ours, theirs = socket.socketpair()
     dialled = DialledSocket(fileno=theirs.detach())
     dialled.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-    dialled.joint = _Joint(host, stream, ours)
+    dialled.relay = _Relay(host, stream, ours)
     return dialled
 
 
-class _Joint:
-    """Hands bytes on between a stream to the engine's host and our end of a pair of sockets."""
+class _Relay:
+    """Relays bytes between a stream to the engine's host and our end of a socket pair."""
 
     def __init__(self, host: RemoteHost, stream: Stream, ours: socket.socket) -> None:
-        self.trouble = ""
-        """The reason why no engine has answered, once the stream has ended; empty if one has."""
-        self.has_lost_link = False
-        """True if it ended with the link to the host: no exit code is known there."""
+        self.failure = ""
+        """The reason for the missing answer, once the stream has ended; empty if the engine has answered."""
+        self.lost_link = False
+        """True if the stream ended with the link to the host. The exit codes of its processes are unknown then."""
         self._host = host
         self._stream = stream
         self._ours = ours
@@ -305,13 +300,13 @@ class _Joint:
         self._loop, self._poller = current().loop, current().poller
         self._outgoing = Outgoing(ours.fileno(), lambda: ours.shutdown(socket.SHUT_WR))
         self._draining: asyncio.Task[None] | None = None
-        self._said = b""
+        self._stderr = b""
         self._has_answered = False
         stream.start(self)
         self._poller.watch_readable(ours.fileno(), self._readable)
 
     def _readable(self) -> None:
-        """Hand on what the client asks."""
+        """Forward the client's request."""
         try:
             data = self._ours.recv(READ_SIZE)
         except BlockingIOError:
@@ -322,7 +317,7 @@ class _Joint:
         self._sending = self._loop.create_task(self._send(data))
 
     async def _send(self, data: bytes) -> None:
-        if self._stream.has_ended:  # and our end is closed, or about to be
+        if self._stream.has_ended:  # our end is closed, or about to be
             return
         if data:
             with contextlib.suppress(BrokenPipeError):
@@ -330,15 +325,15 @@ class _Joint:
                 await self._stream.drain()
             if not self._stream.has_ended:
                 self._poller.watch_readable(self._ours.fileno(), self._readable)
-        elif _hung_up(self._ours):
+        elif _is_fully_closed(self._ours):
             await self._stream.close()
         else:
             self._stream.close_write()
 
     def data_received(self, channel: Channel, data: bytes) -> None:
-        """Hand on what the engine answers, and keep what the program there complains of."""
+        """Forward the engine's answer, and keep the stderr of the `dial-stdio` process."""
         if channel is Channel.STDERR:
-            self._said = (self._said + data)[:_MOST_SAID]
+            self._stderr = (self._stderr + data)[:_MAX_STDERR]
             return
         self._has_answered = True
         with contextlib.suppress(BrokenPipeError):
@@ -353,51 +348,51 @@ class _Joint:
         self._stream.resume()
 
     def stream_ended(self) -> None:
-        """Say why, and let the client see the end."""
+        """Store the reason, and end the client's input."""
         self._ending = self._loop.create_task(self._end())
 
     async def _end(self) -> None:
         code = await self._stream.exit_code(_EXIT_LIMIT)
-        self.has_lost_link = code is None
+        self.lost_link = code is None
         if not self._has_answered:
-            self.trouble = _complaint(self._host, code, self._said.decode("utf-8", "replace").strip())
+            self.failure = _failure_reason(self._host, code, self._stderr.decode("utf-8", "replace").strip())
         await self._outgoing.drain()
         self._outgoing.close()
         self._poller.watch_readable(self._ours.fileno(), None)
         self._ours.close()
         await self._stream.close()
 
-    def leave(self) -> None:
-        """Close the stream, as the client has left."""
+    def client_closed(self) -> None:
+        """Close the stream after the client has left."""
         self._outgoing.close()
         self._leaving = self._loop.create_task(self._stream.close())
 
 
-def _hung_up(connected: socket.socket) -> bool:
-    """Return True if the other end was closed, and not its half alone."""
+def _is_fully_closed(connected: socket.socket) -> bool:
+    """Return True if the other end is fully closed, not only its sending half."""
     poll = select.poll()
-    poll.register(connected, 0)  # what tells of the end is always told
+    poll.register(connected, 0)  # POLLHUP is always reported
     return bool(poll.poll(0))
 
 
-def _complaint(host: RemoteHost, exit_code: int | None, said: str) -> str:
-    """Say why no engine answers there, and what helps."""
+def _failure_reason(host: RemoteHost, exit_code: int | None, stderr: str) -> str:
+    """Return the reason why no engine answers on the host, and the remedy."""
     if exit_code is None:
         return host.target_loss() or f"the link to {host.place} dropped"
     user = host.place.partition("@")[0]
-    said = " ".join(said.split())
-    if exit_code == NO_PROGRAM and not said:
+    stderr = " ".join(stderr.split())
+    if exit_code == NO_PROGRAM and not stderr:
         return (
-            f"there is no docker on {host.place}, whose program leads to the engine; install it there, or put it on "
-            "the PATH that a command over SSH has"
+            f"there is no docker program on {host.place} to reach the engine with; install it there, or put it on "
+            "the PATH of commands over SSH"
         )
-    if _NOT_ALLOWED.search(said):
+    if _NOT_ALLOWED.search(stderr):
         return (
-            f"user {user} may not use the engine of {host.place} ({said}): add the user to the group docker there "
+            f"user {user} may not use the engine of {host.place} ({stderr}): add the user to the group docker there "
             f"(sudo usermod -aG docker {user}), or run an engine of the user's own (rootless Docker or Podman)"
         )
-    if _NOT_RUNNING.search(said):
-        return f"the engine of {host.place} does not answer ({said}); start it there"
-    if _TOO_OLD.search(said):
-        return f"docker on {host.place} has no `docker system dial-stdio` ({said}); have version 18.09 or later there"
-    return f"the engine of {host.place} does not answer: {said or f'docker ended with exit code {exit_code}'}"
+    if _NOT_RUNNING.search(stderr):
+        return f"the engine of {host.place} does not answer ({stderr}); start it there"
+    if _TOO_OLD.search(stderr):
+        return f"docker on {host.place} has no `docker system dial-stdio` ({stderr}); have version 18.09 or later there"
+    return f"the engine of {host.place} does not answer: {stderr or f'docker ended with exit code {exit_code}'}"

@@ -1,4 +1,4 @@
-"""Commands in a container of a Docker engine: the part that new and joined containers have in common."""
+"""Commands in a container by the engine's exec: the common part of new and joined containers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from docker.errors import NotFound
 
 from environments.docker.client import ENGINE_ERRORS
 from environments.docker.creation import container_options
-from environments.docker.engine import Engine, reason, reported, visited
+from environments.docker.engine import Engine, connected, reason, start_errors
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ExecStream
 from environments.docker.target import Memory, container_address, container_target
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from environments.docker.client import BreakableClient
 
 SETTLING, SETTLING_PAUSE = 0.3, 0.02
-"""Seconds in which the engine notices that a container has ended, which is after its last process has."""
+"""Seconds for the engine to notice the end of a container, after its last process has ended."""
 
 
 class ContainerEnvironment(PersistentShellEnvironment):
-    """Runs commands by the engine's exec in a container, which another class says how to have.
+    """Runs commands by the engine's exec in a container. Subclasses create or find the container.
 
-    Files are moved through a shell and not through the engine's archive API, which is no faster and wrong in places:
-    it writes under a tmpfs such as our /tmp instead of into it, writes as root for every user, and is refused
+    Files are moved through a shell and not through the engine's archive API, which is no faster and has faults:
+    it writes below a tmpfs such as our /tmp instead of into it, writes as root for every user, and is refused
     by a container with a read-only root.
     """
 
@@ -50,82 +50,76 @@ class ContainerEnvironment(PersistentShellEnvironment):
         self._own = DockerSettings.of(settings)
         self._options = container_options(settings)
         self._user = ""
-        """The user that processes run under; empty for the container's own."""
+        """User of the processes; empty for the container's own."""
         self._api: BreakableClient | None = None
         self._container: str | None = None
         self._memory = Memory()
 
-    # What the container being ours or not makes of it, besides stop_target.
+    # The difference between new and joined containers, besides stop_target.
 
     @abstractmethod
     def ready_container(self, api: BreakableClient) -> str:
-        """Return the id of a container that runs.
+        """Return the id of a running container.
 
         Raises:
             EnvironmentStartError: There is none.
-            docker.errors.APIError: The engine cannot do what is asked of it.
+            docker.errors.APIError: The engine refused.
         """
 
     @abstractmethod
     def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
-        """Say why a container is of no use any more, out of what the engine knows of its state; None if it is.
+        """Return the reason why a container is lost; None while the container is usable.
 
         Args:
-            short: What to call it.
-            state: As the engine tells it.
+            short: The container's id for the message.
+            state: `State` of the engine's description.
         """
 
     @abstractmethod
     def out_of_memory(self, short: str, further: str = "") -> str:
-        """Say that a container ran out of memory, and what may help."""
+        """Return the message for a container that ran out of memory, with the remedy."""
 
     @property
     def link_may_drop(self) -> bool:
-        """True if the engine is reached over a link, see `PersistentShellEnvironment`."""
         return not self._engine.is_here
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
-        """Return what brings most containers up on 2 cores, for each engine, see `BaseEnvironment`.
-
-        One by one they take half the time each, and twice as long in all.
-        """
+        # One at a time, each start takes half the time, and all together twice as long (2 cores).
         return StartLimits(Engine(settings).address, at_once=8)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
-        """Ask the engine for its version, see `BaseEnvironment`."""
-        with visited(settings) as api, reported("the engine cannot be asked"):
+        with connected(settings) as api, start_errors("the engine's version cannot be read"):
             return f"engine {api.version()['Version']} at {api.engine}"
 
     def start_target(self) -> None:
-        """Make a container and start it; after a loss, take up the one there was if it still exists."""
-        current_start().tell(f"connecting to the engine at {self._engine.address}")
+        # After a loss, the earlier container is reused if it still exists.
+        current_start().report(f"connecting to the engine at {self._engine.address}")
         self._api = api = self._engine.client(self._api)
         self._options.engine = self._engine.identity
         try:
-            with reported("no container can be started"):
+            with start_errors("no container can be started"):
                 self._container = self.ready_container(api)
                 self.observation.target = ("container", self._container)
         finally:
-            self._api = api  # also when it was closed while this went on, so that it is closed once more
+            self._api = api  # a clean-up during the start has closed it: the next stop closes it again
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the container, see `StreamOpener`. Its environment holds what `env` says."""
-        return self._opened(argv, terminal, self._user)
+        # The process has the variables of `env`.
+        return self._exec(argv, terminal, self._user)
 
     def find_user(self, user: str) -> TargetUser:
-        """Look for a user, see `PersistentShellEnvironment`. The engine can start a process as anybody."""
+        # The engine can start a process as any user.
         return find_user(user, self.run_control, self.settings.env, by_engine=True)
 
     def open_stream_as(self, user: TargetUser, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process as another user, see `PersistentShellEnvironment`."""
-        # The engine knows the groups of one who has a name. A number without one would be in root's.
-        return self._opened(user.becoming(argv), terminal, user.name or f"{user.uid}:{user.gid}")
+        # The engine looks up the groups of a user by name. A number without a group would be in root's group.
+        return self._exec(user.becoming(argv), terminal, user.name or f"{user.uid}:{user.gid}")
 
-    def _opened(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> Stream:
+    def _exec(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> Stream:
         api, container = self._target()
-        with reported("no process can be started in the container"):
+        with start_errors("no process can be started in the container"):
             made = api.exec_create(
                 container,
                 list(argv),
@@ -137,35 +131,32 @@ class ContainerEnvironment(PersistentShellEnvironment):
             return ExecStream(api, made["Id"], terminal)
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which container it is, see `PersistentShellEnvironment`."""
         api, container = self._target()
         shell = self.capabilities.shell
-        with self._asking_for(container):
+        with self._inspecting(container):
             return container_target(self._engine, api.inspect_container(container), shell, cwd, self._user)
 
     def find_address(self, port: int) -> Address:
-        """Return where a port of the container can be reached, see `BaseEnvironment.address`."""
         self.ensure_started()
         api, container = self._target()
-        with self._asking_for(container):
+        with self._inspecting(container):
             return container_address(self._engine, api, container, port)
 
     @contextlib.contextmanager
-    def _asking_for(self, container: str) -> Iterator[None]:
-        with reported("the container cannot be asked for"):
+    def _inspecting(self, container: str) -> Iterator[None]:
+        with start_errors("the container cannot be inspected"):
             try:
                 yield
             except NotFound:
                 raise self.life.lost(f"container {container[:12]} was removed") from None
 
     def _target(self) -> tuple[BreakableClient, str]:
-        api, container = self._api, self._container  # once, as another thread may take them away
+        api, container = self._api, self._container  # read once, as another thread may clear them
         if api is None or container is None:
             raise EnvironmentStartError("backend 'docker': there is no container; it could not be started")
         return api, container
 
     def target_loss(self) -> str | None:
-        """Say why the container is of no use any more, see `PersistentShellEnvironment.target_loss`."""
         api, container = self._api, self._container
         if api is None or container is None:
             return "the environment was cleaned up"
@@ -188,7 +179,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
             time.sleep(SETTLING_PAUSE)
 
 
-def paused(container: str) -> str:
-    """Say of a container that it is paused, and what helps."""
+def paused_message(container: str) -> str:
+    """Return the message for a paused container, with the remedy."""
     short = container[:12]
     return f"container {short} is paused; go on with `docker unpause {short}`"

@@ -1,4 +1,4 @@
-"""From settings to a container: what the engine is asked for, and what it cannot do of it."""
+"""Creation of a container: settings to a request, and the parts of a request that the engine cannot follow."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 DEFAULT_IMAGE = "python:3.12-slim"
 DEFAULT_PIDS = 256
-"""Enough for a parallel build, and an end to a fork bomb."""
+"""Enough for a parallel build; a fork bomb ends there."""
 DEFAULT_MEMORY = 4096
-"""MB: enough for a large build. Where the machine has less, its own memory is the limit."""
+"""MB: enough for a large build. On a smaller machine, its own memory is the limit."""
 MB = 2**20
 DEFAULT_TMP = 2048
-"""MB of /tmp in a container without a limit of its memory."""
+"""MB of /tmp in a container without a memory limit."""
 WORKSPACE = "/workspace"
 TMP = "/tmp"  # noqa: S108 - a path in the container
 TMP_OPTIONS = "rw,exec,nosuid,nodev,mode=1777"
-"""Scripts are staged there and builds run there, so that `exec`, which Docker leaves out by default, is needed."""
+"""Scripts are staged and builds run in /tmp: they need `exec`, which Docker omits by default."""
 KEPT_CAPABILITIES = (
     "CHOWN",  # root in the container installs packages, whose files have other owners,
     "DAC_OVERRIDE",  # reads and writes mounted files of other users,
@@ -54,11 +54,11 @@ KEPT_CAPABILITIES = (
     "SETGID",  # Package managers and servers change
     "SETUID",  # to a user with fewer rights.
 )
-"""The capabilities kept of Docker's default fourteen. Left out are, among others, MKNOD, NET_RAW and SYS_CHROOT."""
+"""The capabilities kept of Docker's default fourteen. Dropped are, among others, MKNOD, NET_RAW and SYS_CHROOT."""
 _ACCESS = {"rw": False, "ro": True}
 _PROPAGATION = ("shared", "slave", "private", "rshared", "rslave", "rprivate")
 _NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no such file", re.IGNORECASE)
-"""The errors of Docker and Podman for a mount whose source is missing."""
+"""Errors of Docker and Podman for a mount with a missing source."""
 LIMITS = {
     "container_cpu": ("NanoCpus",),
     "container_memory": ("Memory", "MemorySwap"),
@@ -66,19 +66,19 @@ LIMITS = {
     "container_disk": ("StorageOpt",),
 }
 """The engine's names for limits."""
-_MAY_BE_DROPPED = (
+_DROPPABLE = (
     *("Memory", "NanoCpus", "PidsLimit", "domainname"),
     *("BlkioDeviceReadBps", "BlkioDeviceReadIOps", "BlkioDeviceWriteBps", "BlkioDeviceWriteIOps", "BlkioWeight"),
     *("BlkioWeightDevice", "CpuPeriod", "CpuQuota", "CpuRealtimePeriod", "CpuRealtimeRuntime", "CpuShares"),
     *("CpusetCpus", "CpusetMems", "DeviceCgroupRules", "DeviceRequests", "Isolation", "VolumeDriver"),
     *("MemoryReservation", "MemorySwappiness", "OomKillDisable", "PublishAllPorts", "Ulimits"),
 )
-"""Entries that an engine, such as a rootless Podman on cgroups v1, may leave out without a word. The description of a
-container has those that it holds."""
-_held: dict[str, frozenset[str]] = {}
-"""Those of them that engines were seen to hold, by address, so that each is looked for once."""
-_WAITS = ["/bin/sh"]
-"""The program of a container: a shell whose input stays open and brings nothing. Every image has one."""
+"""Entries that an engine may drop silently, such as a rootless Podman on cgroups v1. The container's description has
+only the entries that are enforced."""
+_enforced: dict[str, frozenset[str]] = {}
+"""Entries seen to be enforced, by the engine's address. Each is checked once."""
+_IDLE_PROGRAM = ["/bin/sh"]
+"""The program of a container: a shell with an open, silent input. Every image has /bin/sh."""
 
 
 @dataclass(slots=True)
@@ -93,18 +93,18 @@ class ContainerOptions:
     endpoint: dict[str, Any] = field(default_factory=dict)
     """Addresses and aliases in the network, under the engine's names."""
     environment: dict[str, str] = field(default_factory=dict, repr=False)
-    """Variables for every process that we start. They are no part of the container, whose description anybody who may
-    use the engine can read, and which lies on its disk."""
+    """Variables for every process that we start. They are no part of the container: its description lies on disk, and
+    every user of the engine can read it."""
     engine: str = ""
-    """The address of its engine, where that is on another machine."""
+    """Address of an engine on another machine; else empty."""
     unheld: frozenset[str] = frozenset()
-    """Names of limits that are default values, and that the engine cannot hold."""
+    """Names of default limits that the engine cannot enforce."""
 
     def fingerprint(self, image_id: str) -> str:
         """Return a text that differs when the image, the mounts, the limits or other options of the container differ.
 
         Args:
-            image_id: The id of the image, as its name may come to mean another one.
+            image_id: The id of the image; its name may be moved to another image.
         """
         wanted = json.dumps([image_id, self.host, self.config, self.engine, self.endpoint], sort_keys=True)
         return hashlib.sha256(wanted.encode()).hexdigest()[:24]
@@ -115,7 +115,7 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
 
     Raises:
         SettingsError: A setting or a flag of `extra_args` has a wrong value, or contradicts another setting.
-        UnsupportedError: `extra_args` has a flag that this backend does not have.
+        UnsupportedError: `extra_args` has an unsupported flag.
     """
     own = DockerSettings.of(settings)
     options = ContainerOptions(own.image or DEFAULT_IMAGE, environment=dict(own.target_variables()))
@@ -146,7 +146,7 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
 
 
 def memory_limit(settings: EnvironmentSettings) -> int:
-    """Return the limit of a container's memory in MB; 0 is none."""
+    """Return the memory limit of a container in MB; 0 is no limit."""
     return DEFAULT_MEMORY if settings.container_memory is None else settings.container_memory
 
 
@@ -154,7 +154,7 @@ def _set_limits(host: dict[str, Any], settings: EnvironmentSettings, gpus: str |
     if settings.container_cpu:
         host["NanoCpus"] = int(settings.container_cpu * 1e9)
     if memory := memory_limit(settings):
-        # Equal limits leave no swap: a process that outgrows its memory ends, and does not slow the machine down.
+        # Equal limits leave no swap: a process beyond its memory is killed, and does not slow the machine down.
         host["Memory"] = host["MemorySwap"] = memory * MB
     if pids := DEFAULT_PIDS if settings.container_pids is None else settings.container_pids:
         host["PidsLimit"] = pids
@@ -168,21 +168,21 @@ def _set_limits(host: dict[str, Any], settings: EnvironmentSettings, gpus: str |
 
 
 def _set_mounts(host: dict[str, Any], settings: EnvironmentSettings) -> None:
-    """Turn volumes that are paths into mounts of the newer form.
+    """Turn volumes that are paths into mounts (`Mounts`); the others stay `Binds`.
 
-    The engine makes what a mount of the older form names and is not there: an empty directory of root's. It refuses a
-    mount of the newer form then, wherever the engine is, so that this form is taken for paths. Only the older one has
-    named volumes that are made on first use, and the labels of SELinux (`z`, `Z`).
+    The engine creates a missing source of a bind: an empty directory of root's. A missing source of a mount is refused,
+    on any machine. So paths become mounts. Only binds have named volumes that are created on first use, and the labels
+    of SELinux (`z`, `Z`).
 
     Raises:
-        SettingsError: A volume is of another form, or a path of another machine is not absolute.
+        SettingsError: A volume has another form, or a path of another machine is not absolute.
     """
     volumes, host["Binds"] = host["Binds"], []
     for volume in volumes:
         check_volume(volume)
         source, target, *access = volume.split(":")
         if source.startswith(PATH_BEGINS):
-            if settings.over is not None and not source.startswith("/"):  # nothing is known of `~` and `.` there
+            if settings.over is not None and not source.startswith("/"):  # `~` and `.` there are unknown here
                 raise SettingsError(
                     f"backend 'docker': volumes: {volume!r} is of the machine that the engine is on; write its "
                     "absolute path there"
@@ -195,7 +195,7 @@ def _set_mounts(host: dict[str, Any], settings: EnvironmentSettings) -> None:
 
 
 def _mount(source: str, target: str, options: Sequence[str]) -> Mount | None:
-    """Return a mount of a path; None if it has an option that only the older form knows."""
+    """Return a mount of a path; None if an option exists only for binds."""
     read_only, propagation = False, None
     for option in options:
         if option in _ACCESS:
@@ -214,7 +214,7 @@ def _targets(host: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _tmp_size(settings: EnvironmentSettings, own: DockerSettings) -> int:
-    """Return the limit of /tmp in MB; 0 is none, where the kernel's is half of the machine's memory."""
+    """Return the limit of /tmp in MB; 0 is no limit: the kernel's default is then half of the machine's memory."""
     if own.tmp_size is not None:
         return own.tmp_size
     memory = memory_limit(settings)
@@ -224,21 +224,21 @@ def _tmp_size(settings: EnvironmentSettings, own: DockerSettings) -> int:
 def start_container(
     api: BreakableClient, settings: EnvironmentSettings, options: ContainerOptions, image: str
 ) -> tuple[str, EnvironmentSettings]:
-    """Make a container and start it.
+    """Create and start a container.
 
     Args:
         api: The engine.
         settings: The settings.
-        options: What the engine is asked for. Default limits that it cannot hold are noted there.
-        image: The id of the image; its name where that is no matter, as the container is not kept.
+        options: The request. Default limits that the engine cannot enforce are noted in `unheld`.
+        image: The id of the image. Its name is enough for a container that is not kept.
 
     Returns:
-        Its id, and the settings without those limits.
+        The container's id, and the settings without those limits.
 
     Raises:
-        EnvironmentStartError: A mount is not there.
-        UnsupportedError: The engine cannot do what a setting asks for.
-        docker.errors.APIError: It cannot do it for another reason.
+        EnvironmentStartError: The source of a mount is missing.
+        UnsupportedError: The engine does not support a setting.
+        docker.errors.APIError: The engine refused for another reason.
     """
     try:
         container = create_container(api, settings, options, image)
@@ -253,13 +253,13 @@ def start_container(
             remove(api, container)
         gpus = DockerSettings.of(settings).gpus
         if gpus and isinstance(error, APIError) and "device driver" in reason(error):
-            raise UnsupportedError(_cannot(api, "gpus", reason(error))) from error
+            raise UnsupportedError(_unsupported(api, "gpus", reason(error))) from error
         raise
     return container, settings
 
 
 def create_container(api: BreakableClient, settings: EnvironmentSettings, options: ContainerOptions, image: str) -> str:
-    """Make a container that is not started, and return its id. Arguments and errors are those of `start_container`."""
+    """Create a container without starting it, and return its id. Arguments and errors as in `start_container`."""
     if settings.container_disk and _ignores_disk_limits(api):
         raise _no_disk_limit(api, "containerd's image store has no such limit")
     unheld = {key for limit in options.unheld for key in LIMITS[limit]}
@@ -273,10 +273,10 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
     def create() -> Mapping[str, Any]:
         made: Mapping[str, Any] = api.create_container(
             options.image,
-            _WAITS,
+            _IDLE_PROGRAM,
             entrypoint=[],
             stdin_open=True,
-            detach=True,  # so that its input stays open behind the first that is attached to it
+            detach=True,  # the input stays open after the first client has detached
             name=name,
             host_config=host,
             **config,
@@ -284,58 +284,58 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
         return made
 
     try:
-        made = current_start().alone(create, undo=partial(_remove_late, api, name))
+        made = current_start().run_detachable(create, undo=partial(_remove_late, api, name))
     except APIError as error:
         if refusal := _refusal(reason(error), api, settings):
             raise refusal from error
         raise
     container = str(made["Id"])
     for warning in made.get("Warnings") or []:
-        if "discarded" in warning:  # the engine's word for a limit that it was asked for and will not hold
+        if "discarded" in warning:  # the engine's word for a limit that it does not enforce
             api.remove_container(container, force=True)
             why = f"{warning}; set it to 0 to do without"
-            raise UnsupportedError(_cannot(api, "a limit of container_* or extra_args", why))
+            raise UnsupportedError(_unsupported(api, "a limit of container_* or extra_args", why))
     wanted = {**host, "domainname": config.get("domainname")}
-    asked = frozenset(name for name in _MAY_BE_DROPPED if wanted.get(name))
-    held = _held.get(api.engine, frozenset())
+    asked = frozenset(name for name in _DROPPABLE if wanted.get(name))
+    held = _enforced.get(api.engine, frozenset())
     if not asked <= held:
         about = api.inspect_container(container)
         shown = {**about["HostConfig"], "domainname": about["Config"].get("Domainname")}
         if dropped := {name for name in asked if not shown.get(name)}:
             api.remove_container(container, force=True)
-            raise _not_held(api, dropped, DockerSettings.of(settings))
-        _held[api.engine] = held | asked
+            raise _dropped_error(api, dropped, DockerSettings.of(settings))
+        _enforced[api.engine] = held | asked
     return container
 
 
-def _not_held(api: BreakableClient, dropped: Collection[str], own: DockerSettings) -> UnsupportedError:
-    """Return the error for entries that the engine has left out."""
+def _dropped_error(api: BreakableClient, dropped: Collection[str], own: DockerSettings) -> UnsupportedError:
+    """Return the error for entries that the engine has dropped."""
     flags = [flag for flag, _ in parsed_flags(own) if FLAGS[flag].keyword in dropped]
     limits = [name for name, keys in LIMITS.items() if keys[0] in dropped]
     if flags or not limits:
         asked = f"{' and '.join(flags)} of extra_args" if flags else "gpus"
-        return UnsupportedError(_cannot(api, asked, "it left that out without a word"))
-    why = "it left them out, as it may not use control groups"
+        return UnsupportedError(_unsupported(api, asked, "the engine dropped it without an error"))
+    why = "the engine dropped them, as it may not use control groups"
     unset = " and ".join(f"{name} (TERMINAL_{name.upper()})" for name in limits)
-    words = _cannot(api, ", ".join(limits), f"{why}; set {unset} to 0 to do without")
+    words = _unsupported(api, ", ".join(limits), f"{why}; set {unset} to 0 to do without")
     return UnheldLimitsError(words, limits, why)
 
 
 def _refusal(why: str, api: BreakableClient, settings: EnvironmentSettings) -> TerminalError | None:
-    """Tell from the engine's reason which setting it could not follow; None if none."""
+    """Return the error for a setting that the engine's reason points to; None if there is no such setting."""
     if settings.container_disk and re.search(r"storage.?opt|quota", why, re.IGNORECASE):
         return _no_disk_limit(api, why)
     if missing := _NO_SOURCE.search(why):
         near = _near_source(Path(missing[1] or missing[2])) if api.engine.startswith(UNIX) else ""
         return EnvironmentStartError(
-            f"backend 'docker': a mount names what is not on the engine's machine: {why}{near}; make it there, or "
-            "correct volumes"
+            f"backend 'docker': the source of a mount does not exist on the engine's machine: {why}{near}; create it "
+            "there, or correct volumes"
         )
     return None
 
 
 def _near_source(missing: Path) -> str:
-    """Return ` (did you mean '...'?)` if something beside a path has a similar name, or nothing."""
+    """Return ` (did you mean '...'?)` if a path beside the missing path has a similar name, else ''."""
     try:
         return closest(missing.name, [found.name for found in missing.parent.iterdir()])
     except OSError:
@@ -343,20 +343,20 @@ def _near_source(missing: Path) -> str:
 
 
 def _remove_late(api: APIClient, name: str) -> None:
-    """Remove a container that was made after the start was stopped."""
-    with contextlib.closing(api):  # which may be in no use any more
+    """Remove a container that was created after the start was stopped."""
+    with contextlib.closing(api):  # the client may be out of use
         remove(api, name)
 
 
 def _no_disk_limit(api: BreakableClient, why: str) -> UnheldLimitsError:
-    return UnheldLimitsError(_cannot(api, "container_disk", why), ["container_disk"], why)
+    return UnheldLimitsError(_unsupported(api, "container_disk", why), ["container_disk"], why)
 
 
-def _cannot(api: BreakableClient, setting: str, why: str) -> str:
+def _unsupported(api: BreakableClient, setting: str, why: str) -> str:
     return f"backend 'docker' cannot do what {setting} asks for with the engine at {api.engine}: {why}"
 
 
 def _ignores_disk_limits(api: APIClient) -> bool:
-    """Return True if the engine would take a disk limit and not hold it."""
+    """Return True if the engine accepts a disk limit and does not enforce it."""
     status = dict(api.info().get("DriverStatus") or [])
     return "containerd.snapshotter" in status.get("driver-type", "")

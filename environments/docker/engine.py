@@ -1,4 +1,4 @@
-"""The address of the engine, its clients, and the errors when it cannot be reached."""
+"""Address of the Docker engine, its clients, and the errors of an unreachable engine."""
 
 from __future__ import annotations
 
@@ -41,26 +41,31 @@ TCP_PORT = 2375
 
 
 class Engine:
-    """The engine that the settings, or DOCKER_HOST and its companions, lead to.
+    """The engine of the settings, or of DOCKER_HOST and its companions.
 
     Args:
-        settings: May say that it is on another machine; None is the engine of DOCKER_HOST, without a login.
+        settings: May name another machine. None is the engine of DOCKER_HOST, without a login.
 
     Raises:
-        SettingsError: They, or DOCKER_HOST, cannot be understood.
-        MissingExtraError: The client library is missing of what leads to that machine.
+        SettingsError: The settings, or DOCKER_HOST, are not understood.
+        MissingExtraError: The client library of the backend for that machine is not installed.
     """
 
     def __init__(self, settings: EnvironmentSettings | None) -> None:
         self._over = settings.over if settings else None
         login = os.environ.get("DOCKER_HOST", "").strip()
         url = login if login.startswith(f"{SSH}://") else None
-        self.host: RemoteHost | None = host_of(settings, url) if settings else None
-        """The machine that it is on, if that is reached by another backend."""
+        try:
+            self.host: RemoteHost | None = host_of(settings, url) if settings else None
+        except SettingsError as error:
+            if self._over or not url:
+                raise
+            raise SettingsError(f"backend 'docker': DOCKER_HOST: {error}") from None
+        """The engine's machine, if another backend leads there."""
 
     @property
     def is_here(self) -> bool:
-        """True if it is reached by a socket of this machine."""
+        """True if the engine is reached by a Unix socket of this machine."""
         return self.host is None and engine_address().startswith(UNIX)
 
     @property
@@ -68,24 +73,24 @@ class Engine:
         """The address, such as `unix:///var/run/docker.sock` or `ssh://user@host:22`.
 
         Raises:
-            SettingsError: What says so cannot be understood.
+            SettingsError: DOCKER_HOST, or a companion, is not understood.
         """
         return f"{self._over or SSH}://{self.host.place}" if self.host else engine_address()
 
     @property
     def identity(self) -> str:
-        """The address of an engine that settings lead to; empty for that of DOCKER_HOST alone."""
+        """The address of an engine named by settings; empty for the engine of DOCKER_HOST alone."""
         return self.address if self.host else ""
 
     def client(self, earlier: BreakableClient | None = None) -> BreakableClient:
-        """Return a client of the engine, connected anew where there is none, or its host was lost.
+        """Return a client of the engine. Connects anew without an earlier client, or after the loss of its host.
 
         Args:
-            earlier: The one there was.
+            earlier: The earlier client, if any.
 
         Raises:
-            EnvironmentStartError: It cannot be reached.
-            SettingsError: DOCKER_HOST or the settings cannot be understood.
+            EnvironmentStartError: The engine cannot be reached.
+            SettingsError: DOCKER_HOST or the settings are not understood.
         """
         host, address = self.host, self.address
         if earlier and not (host and host.target_loss()):
@@ -93,21 +98,30 @@ class Engine:
         if earlier:
             earlier.close()
         if host:
-            host.start_target()
-        with reported("the Docker engine cannot be used"):
+            _start(host, address)
+        with start_errors("the Docker engine cannot be used"):
             return BreakableClient(address, partial(dial, host) if host else _dial_to(address))
 
-    def leave(self) -> None:
-        """Disconnect from its host, for good."""
+    def disconnect(self) -> None:
+        """Disconnect from the engine's host, for good."""
         if self.host:
             self.host.stop_target()
 
 
+def _start(host: RemoteHost, address: str) -> None:
+    try:
+        host.start_target()
+    except EnvironmentStartError as error:
+        if type(error) is not EnvironmentStartError:  # such as that of a stopped start
+            raise
+        raise EnvironmentStartError(f"backend 'docker': no connection to the engine at {address}: {error}") from error
+
+
 def _dial_to(address: str) -> Dial:
-    """Return what connects to an engine that no login leads to.
+    """Return the dial function for an engine that is reached without a login.
 
     Raises:
-        UnsupportedError: It is reached by TLS, whose sockets cannot be shared with what reads a process's output.
+        UnsupportedError: The address needs TLS: a TLS socket cannot be read as the plain socket of an exec stream.
     """
     if address.startswith(UNIX):
         return partial(dial_unix, address.removeprefix(UNIX))
@@ -121,30 +135,30 @@ def _dial_to(address: str) -> Dial:
 
 
 @contextlib.contextmanager
-def visited(settings: EnvironmentSettings | None) -> Iterator[BreakableClient]:
-    """Have a client of an engine for as long as the block lasts.
+def connected(settings: EnvironmentSettings | None) -> Iterator[BreakableClient]:
+    """Provide a client of an engine during the block.
 
     Args:
-        settings: Lead to the engine; None is the one of DOCKER_HOST.
+        settings: Lead to the engine; None is the engine of DOCKER_HOST.
 
     Raises:
-        EnvironmentStartError: It cannot be reached.
-        SettingsError: What leads there cannot be understood.
+        EnvironmentStartError: The engine cannot be reached.
+        SettingsError: DOCKER_HOST or the settings are not understood.
     """
     engine = Engine(settings)
     try:
         with contextlib.closing(engine.client()) as api:
             yield api
     finally:
-        engine.leave()
+        engine.disconnect()
 
 
 @contextlib.contextmanager
-def reported(what: str) -> Iterator[None]:
-    """Turn an error of the engine into one of ours.
+def start_errors(action: str) -> Iterator[None]:
+    """Turn an error of the engine into an EnvironmentStartError.
 
     Args:
-        what: What could not be done.
+        what: The failed action, for the message.
 
     Raises:
         EnvironmentStartError: The engine refused or could not be reached.
@@ -153,13 +167,13 @@ def reported(what: str) -> Iterator[None]:
         yield
     except ENGINE_ERRORS as error:
         why = reason(error)
-        if "client version" in why:  # there is an older engine at the same address by now
+        if "client version" in why:  # an older engine has taken over the address
             versions.clear()
-        raise EnvironmentStartError(f"backend 'docker': {what}: {why}") from error
+        raise EnvironmentStartError(f"backend 'docker': {action}: {why}") from error
 
 
 def reason(error: Exception) -> str:
-    """Return why the engine failed: its own words, or that it does not answer and what to do about it."""
+    """Return why the engine failed: its own words, or for an unreachable engine the cause and the remedy."""
     if isinstance(error, APIError):
         return str(error.explanation or error)
     if dialling := next((each for each in causes(error) if isinstance(each, DialError)), None):
@@ -170,10 +184,10 @@ def reason(error: Exception) -> str:
 
 
 def engine_address() -> str:
-    """Return where the engine is: DOCKER_HOST, or this machine's usual socket.
+    """Return the address of the engine: DOCKER_HOST, or this machine's usual socket.
 
     Raises:
-        SettingsError: DOCKER_HOST, or what goes with it, cannot be understood.
+        SettingsError: DOCKER_HOST, or a companion such as DOCKER_CERT_PATH, is not understood.
     """
     host = os.environ.get("DOCKER_HOST")
     try:
@@ -182,7 +196,7 @@ def engine_address() -> str:
         return address.removeprefix("http+").replace("http://", "tcp://", 1)
     except TLSParameterError as error:
         raise SettingsError(
-            "backend 'docker': DOCKER_TLS_VERIFY is set, and DOCKER_CERT_PATH leads to no certificate; unset it, or "
+            "backend 'docker': DOCKER_TLS_VERIFY is set, and DOCKER_CERT_PATH has no certificate; unset the first, or "
             "set both"
         ) from error
     except DockerException as error:
@@ -194,10 +208,10 @@ def engine_address() -> str:
 
 
 def unreachable(error: BaseException) -> str:
-    """Say why the engine does not answer, and what helps.
+    """Return why the engine does not answer, and the remedy.
 
     Args:
-        error: What was raised, with the system's own error somewhere beneath it.
+        error: An error with the system's own error among its causes.
     """
     address = engine_address()
     *_, cause = causes(error)  # the system's own error, which the HTTP library wraps several times
@@ -214,19 +228,19 @@ def _not_allowed(path: Path, why: str) -> str:
     try:
         group = grp.getgrgid(path.stat().st_gid)
     except (OSError, KeyError):
-        remedy = "ask who runs it"
+        remedy = "ask its administrator"
     else:
         remedy = f"add the user to the group {group.gr_name} (sudo usermod -aG {group.gr_name} {user}), and log in anew"
         if user in group.gr_mem:
             remedy = f"the user is in the group {group.gr_name} since the login; log in anew"
         elif group.gr_gid == 0:
-            remedy = "ask root, whose it is"
+            remedy = "ask root, the owner"
     own = _own_engine(f"{UNIX}{path}") or "Or run an engine of the user's own (rootless Docker or Podman)"
     return f"user {user} may not use the engine at {UNIX}{path} ({why}): {remedy}. {own}, and set DOCKER_HOST to it"
 
 
 def _own_engine(address: str) -> str | None:
-    """Say where else an engine of the user's own listens."""
+    """Return a hint at another engine of the user, if there is a socket."""
     folder = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
     sockets = (f"{UNIX}{folder}/{name}" for name in _ROOTLESS if Path(folder, name).is_socket())
     other = next((socket for socket in sockets if socket != address), None)
@@ -234,7 +248,7 @@ def _own_engine(address: str) -> str | None:
 
 
 def _context() -> str | None:
-    """Say so if the docker program goes by a context, of which nothing is known here."""
+    """Return a hint if the docker program uses a context: contexts are not read here."""
     context = os.environ.get("DOCKER_CONTEXT") or load_general_config().get("currentContext") or "default"
     if os.environ.get("DOCKER_HOST") or context == "default":
         return None

@@ -1,4 +1,4 @@
-"""Commands in a container of a Docker engine, or of Podman through DOCKER_HOST."""
+"""Commands in a new container of a Docker engine, or of Podman."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from docker.errors import ImageNotFound, NotFound
 from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
 from environments.docker.client import ENGINE_ERRORS
-from environments.docker.container import ContainerEnvironment, paused
+from environments.docker.container import ContainerEnvironment, paused_message
 from environments.docker.creation import MB, memory_limit, start_container
-from environments.docker.engine import reason, reported, visited
+from environments.docker.engine import connected, reason, start_errors
 from environments.docker.image import Build, commit, ensure_built, ensure_image, remove_snapshot
 from environments.docker.joined import JoinedEnvironment
 from environments.docker.listing import list_targets
@@ -26,7 +26,7 @@ from environments.docker.target import (
     RUNNING,
     Memory,
     claim_name,
-    ended_of_memory,
+    ended_by_oom,
     labels,
     make_working_directory,
     remove,
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from environments.docker.client import BreakableClient
 
 STOP_TIMEOUT = 2
-"""Seconds between TERM and KILL for a container that is kept. Its commands have been ended before."""
+"""Seconds between TERM and KILL for a kept container. Its commands have been ended before."""
 CANNOT_RUN = (126, 127)
-"""Exit codes of a container whose program could not be started."""
+"""Exit codes of a container after a failed start of its program."""
 
 log = logger(__name__)
 
 
 class DockerEnvironment(ContainerEnvironment):
-    """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
+    """Runs commands in a container of its own. The end of the environment removes it, unless `container_persistent`."""
 
     has_rescuer = has_other_way = has_snapshots = proxies_network = True
 
@@ -61,60 +61,57 @@ class DockerEnvironment(ContainerEnvironment):
         super().__init__(settings)
         if self._own.container:
             raise SettingsError(
-                "DockerEnvironment makes a container, and the setting container names one that runs already; make it "
-                "with create_environment"
+                "DockerEnvironment creates a container, and the setting container names a running one; build the "
+                "environment with create_environment"
             )
         self._build = Build.of(self._own.build) if self._own.build else None
         self._claim: SharedClaim[str] | None = None
-        self._began = True
+        self._is_first = True
         self._waiting_shell: WaitingShell | None = None
-        self._rescuing = threading.Lock()
+        self._rescue_lock = threading.Lock()
 
     @classmethod
     def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
-        """Build an environment, in a container that runs already if the settings name one, see `BaseEnvironment`."""
+        # The setting `container` names a running container to join.
         return JoinedEnvironment(settings) if DockerSettings.of(settings).container else cls(settings)
 
     @property
     def stop_ends_all(self) -> bool:
-        """True if the container, with all that runs and is written in it, is gone when it is stopped."""
+        # Mounts and volumes outlive the container.
         host = self._options.host
         return not (self.settings.container_persistent or ((host["Mounts"] or host["Binds"]) and self.has_scratch))
 
     @property
     def is_alone(self) -> bool:
-        """True if the container has process ids of its own, see `PersistentShellEnvironment.is_alone`."""
-        # Beside others of this process it is never told apart whose turn it is to stop all, so that the first has it.
-        return "PidMode" not in self._options.host and self._began
+        # `--pid` shares process ids with other containers. Beside other environments of this process, the first alone
+        # acts for all: their turns are never told apart.
+        return "PidMode" not in self._options.host and self._is_first
 
     @property
     def enforced_limits(self) -> frozenset[str]:
-        """Names of the limits that the engine holds commands to."""
         limits = {"container_cpu", "container_memory", "container_pids"}
         disk = {"container_disk"} if self.settings.container_disk else set()
         return frozenset({name for name in limits if getattr(self.settings, name) != 0} | disk)
 
     @classmethod
     def list_targets(cls) -> Iterable[FoundTarget]:
-        """Go through our containers, see `BaseEnvironment`."""
         return list_targets(load_settings("docker"))
 
     def ready_container(self, api: BreakableClient) -> str:
-        """Return the container there was, one that was kept, or a new one, see `ContainerEnvironment`."""
         if self._build:
             self._options.image = ensure_built(api, self._build)
         if self._container and self._revive(api, self._container):
             return self._container
         self._memory = Memory()
         if self.settings.container_persistent:
-            return self._shared(api, ensure_image(api, self._options.image))
+            return self._kept_container(api, ensure_image(api, self._options.image))
         try:
-            return self._made(api, self._options.image)
+            return self._create(api, self._options.image)
         except ImageNotFound:
-            return self._made(api, ensure_image(api, self._options.image))
+            return self._create(api, ensure_image(api, self._options.image))
 
-    def _made(self, api: BreakableClient, image: str) -> str:
-        current_start().tell("starting a container")
+    def _create(self, api: BreakableClient, image: str) -> str:
+        current_start().report("starting a container")
         container, self.settings = start_container(api, self.settings, self._options, image)
         if self.settings.cwd:
             make_working_directory(api, container, self.settings.cwd)
@@ -128,24 +125,24 @@ class DockerEnvironment(ContainerEnvironment):
         if state.get("Status") == "removing":
             return False
         if state["Paused"]:
-            raise EnvironmentStartError(f"backend 'docker': {paused(container)}")
+            raise EnvironmentStartError(f"backend 'docker': {paused_message(container)}")
         if not state["Running"]:
             self._memory = Memory()
             api.start(container)
         return True
 
-    def _shared(self, api: BreakableClient, image: str) -> str:
-        """Return a container that is kept for the task: that of others in this process, an earlier, or a new one."""
+    def _kept_container(self, api: BreakableClient, image: str) -> str:
+        """Return the kept container of the task: in use in this process, left by an earlier process, or new."""
         fingerprint = self._options.fingerprint(image)
         self._claim = self._claim or SharedClaim(claim_name(self.settings.task_id, fingerprint))
 
         def begin(others: str | None) -> str:
-            self._began = others is None
+            self._is_first = others is None
             if others and self._revive(api, others):
                 return others
             if kept := self._find_kept(api, fingerprint):
                 api.start(kept)
-            return kept or self._made(api, image)
+            return kept or self._create(api, image)
 
         container = self._claim.join(begin)
         if container is None:
@@ -156,35 +153,31 @@ class DockerEnvironment(ContainerEnvironment):
         return container
 
     def _find_kept(self, api: APIClient, fingerprint: str) -> str | None:
-        """Find the container that an earlier environment kept for the same task, made in the same way."""
+        """Find a container with the same options, kept for the task by an earlier environment."""
         wanted = labels(self.settings.task_id, fingerprint, kept=True)
-        del wanted[OWNER]  # which was another process
+        del wanted[OWNER]  # the label names another process
         found = api.containers(all=True, filters={"label": [f"{name}={value}" for name, value in wanted.items()]})
         if not found:
             return None
         container = str(found[0]["Id"])
-        if found[0]["State"] in RUNNING:  # its last user was killed, and may have left commands running
+        if found[0]["State"] in RUNNING:  # its last user was killed, and may have left processes running
             api.kill(container)
         return container
 
     def take_snapshot(self, name: str | None) -> str:
-        """Commit the container, see `PersistentShellEnvironment`."""
         api, container = self._target()
-        with reported("no snapshot can be taken"):
+        with start_errors("no snapshot can be taken"):
             return commit(api, container, self.settings.task_id, name)
 
     def drop_snapshot(self, snapshot: str) -> None:
-        """Remove the image, see `PersistentShellEnvironment`."""
-        with visited(self.settings) as api, reported(f"snapshot {snapshot} cannot be removed"):
+        with connected(self.settings) as api, start_errors(f"snapshot {snapshot} cannot be removed"):
             remove_snapshot(api, snapshot)
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
         settings = super().settings_on(snapshot)
         return replace(settings, own=replace(DockerSettings.of(settings), build=None))
 
     def why_killed(self) -> str | None:
-        """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
         try:
             files = self.run_control(counting_kills()).output
         except TerminalError as error:
@@ -196,39 +189,36 @@ class DockerEnvironment(ContainerEnvironment):
         return self.out_of_memory(container[:12], ", and a process was ended")
 
     def run_in_rescue(self, text: str) -> str:
-        """Run text in the shell that the container waits in, see `PersistentShellEnvironment`.
-
-        A process that is started may be stopped on its way, and then the engine answers nothing about the container any
-        more. The container is killed where that shell does not answer either. That shell runs one text at a time.
-        """
-        with self._rescuing, reported("the container does not answer"):
+        # A process that is stopped (SIGSTOP) during its start blocks the engine's answers about the container. The
+        # text then runs in the container's own shell, one text at a time. If that shell does not answer either, the
+        # container is killed.
+        with self._rescue_lock, start_errors("the container does not answer"):
             api, container = self._target()
             if loss := self.loss_in(container[:12], api.inspect_container(container)["State"]):
                 raise EnvironmentStartError(f"backend 'docker': {loss}")
             try:
                 if self._waiting_shell and self._waiting_shell.container != container:
-                    self._leave_shell()
+                    self._close_shell()
                 shell = self._waiting_shell = self._waiting_shell or WaitingShell(api, container)
-                if self._api is not api:  # it was taken down meanwhile
+                if self._api is not api:  # a clean-up has run meanwhile
                     raise EnvironmentStartError("backend 'docker': the environment was cleaned up")
                 output = shell.run(text)
             except BaseException:
-                self._leave_shell()
+                self._close_shell()
                 raise
             if output is None:
                 log.warning("container %s is killed, as no shell in it answers", container[:12])
                 api.kill(container)
-                self._leave_shell()
+                self._close_shell()
                 raise EnvironmentStartError("backend 'docker': the container was killed, as no shell in it answered")
             return output
 
-    def _leave_shell(self) -> None:
+    def _close_shell(self) -> None:
         shell, self._waiting_shell = self._waiting_shell, None
         if shell:
             shell.close()
 
     def out_of_memory(self, short: str, further: str = "") -> str:
-        """Say so, see `ContainerEnvironment`."""
         set_to, asked = memory_limit(self.settings), self._options.host.get("Memory", 0) // MB
         if asked not in (0, set_to):
             limit = f"--memory of extra_args is {asked} MB"
@@ -239,19 +229,18 @@ class DockerEnvironment(ContainerEnvironment):
         return f"container {short} ran out of memory ({limit}){further}; allow it more"
 
     def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
-        """Say why the container is of no use any more, see `ContainerEnvironment`."""
         if state["Paused"]:
-            return paused(short)
+            return paused_message(short)
         if state["Running"] and state.get("Status") != "removing":
             return None
-        if (api := self._api) and ended_of_memory(api, str(self._container), state):
+        if (api := self._api) and ended_by_oom(api, str(self._container), state):
             return self.out_of_memory(short)
         if state["ExitCode"] in CANNOT_RUN:
             return f"container {short} stopped, as image {self._options.image} has no /bin/sh; use one that has a shell"
         return f"container {short} stopped with exit code {state['ExitCode']}"
 
     def stop_target(self) -> None:
-        """Remove the container, or stop it if it is kept and no other environment of this process has it."""
+        # A kept container is stopped by its last environment in this process.
         earlier, container = self._api, self._container
         self._api = self._container = None
         try:
@@ -266,7 +255,7 @@ class DockerEnvironment(ContainerEnvironment):
         except (TerminalError, *ENGINE_ERRORS) as error:
             log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
         finally:
-            self._leave_shell()
+            self._close_shell()
             if self._claim:
                 self._claim.leave(lambda kept: None)
-            self._engine.leave()
+            self._engine.disconnect()

@@ -1,4 +1,4 @@
-"""`extra_args`: flags of `docker run`, each of which reaches the engine or is refused by its name."""
+"""`extra_args`: flags of `docker run`, passed to the engine or refused by name."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Flag:
     """A flag, and its counterpart in a request to the engine."""
 
     keyword: str
-    """The key in the field, with the keys above it and dots between them; empty for the field itself."""
+    """The key in the field; keys above are joined with dots. Empty for the field itself."""
     convert: Callable[[str], object]
-    """A converter of one value. ValueError says what is wrong about it."""
+    """A converter of one value. Raises ValueError with the fault."""
     place: Place = "host"
     is_switch: bool = False
-    """True if it needs no value."""
+    """True if the value may be left out."""
 
 
 def _truth(text: str) -> bool:
@@ -59,13 +59,13 @@ def _tmpfs(text: str) -> dict[str, str]:
 
 
 def _variable(text: str) -> dict[str, str]:
-    """Read `NAME=value`; a `NAME` alone has the value it has here."""
+    """Read `NAME=value`; a lone `NAME` has the value of this process's variable."""
     name, equals, value = text.partition("=")
     return {name: value if equals else os.environ.get(name, "")}
 
 
 def _of_file(read: Callable[[str], dict[str, str]]) -> Callable[[str], dict[str, str]]:
-    """Return a converter of the path of a file here, with one entry a line."""
+    """Return a converter of a local file's path; the file has one entry a line."""
 
     def convert(path: str) -> dict[str, str]:
         try:
@@ -163,7 +163,7 @@ def parse_gpus(text: str) -> list[DeviceRequest]:
     """Read `all`, a number of GPUs, or `device=ID,ID`.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The text has another form.
     """
     count = 0
     devices: list[str] = []
@@ -272,7 +272,7 @@ FLAGS = {
     "--volumes-from": Flag("VolumesFrom", _listed),
     "--workdir": Flag("working_dir", str, "config"),
 }  # fmt: skip
-"""The flags that reach the engine. Lists and mappings add to what the settings ask for, other values replace it."""
+"""The supported flags. Lists and mappings extend those of the settings; other values replace them."""
 
 REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("--attach", "--interactive"), "streams are those of each command; leave it out"),
@@ -297,18 +297,18 @@ REFUSED: Mapping[str, str] = {
     "--use-api-socket": "it gives the engine to the container; if that is meant, mount the socket with the setting "
     "volumes",
 }
-"""Why a flag of `docker run` is not taken, and what stands in its place."""
+"""Refused flags of `docker run`: the reason and the replacement."""
 
 
 def apply_flags(own: DockerSettings, options: ContainerOptions) -> None:
-    """Add what `extra_args` asks for.
+    """Add `extra_args` to a request.
 
     Args:
         own: The settings with the flags.
-        options: The request to the engine, which is changed.
+        options: The request to the engine; changed in place.
 
     Raises:
-        SettingsError: A flag has a wrong value, or says what another setting forbids.
+        SettingsError: A flag has a wrong value, or contradicts another setting.
         UnsupportedError: A flag is not among `FLAGS`.
     """
     given = list(parsed_flags(own))
@@ -327,10 +327,10 @@ def apply_flags(own: DockerSettings, options: ContainerOptions) -> None:
             raise SettingsError(f"backend 'docker': extra_args: {name} has a wrong value: {error}") from None
         for key in reversed(flag.keyword.split(".") if flag.keyword else ()):
             converted = {key: converted}
-        setattr(options, flag.place, _joined(getattr(options, flag.place), converted))
+        setattr(options, flag.place, _merged(getattr(options, flag.place), converted))
     if "--memory" in names and "--memory-swap" not in names:
         options.host["MemorySwap"] = options.host["Memory"]
-    if "mac_address" in options.config:  # engines since version 25 have it with the network
+    if "mac_address" in options.config:  # engines since version 25 have the address on the network
         options.endpoint["MacAddress"] = options.config["mac_address"]
     security = options.host["SecurityOpt"]
     if unmasked := [each for each in security if each in ("systempaths=unconfined", "systempaths:unconfined")]:
@@ -338,18 +338,18 @@ def apply_flags(own: DockerSettings, options: ContainerOptions) -> None:
         options.host |= {"MaskedPaths": [], "ReadonlyPaths": []}
 
 
-def _joined(old: object, new: object) -> object:
+def _merged(old: object, new: object) -> object:
     if isinstance(old, list) and isinstance(new, list):
         return [*old, *(item for item in new if item not in old)]
     if isinstance(old, dict) and isinstance(new, dict):
-        return {**old, **{key: _joined(old.get(key), value) for key, value in new.items()}}
+        return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
     return new
 
 
 def parsed_flags(own: DockerSettings) -> Iterator[tuple[str, str]]:
-    """Take `extra_args` apart into flags and values.
+    """Split `extra_args` into flags and values.
 
-    They are written `--flag=value` or `--flag value`. Values are left out of errors: they may be secret.
+    The forms are `--flag=value` and `--flag value`. Errors leave out the values, which may be secret.
 
     Raises:
         SettingsError: A flag has no value, or a value no flag.

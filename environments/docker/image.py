@@ -36,29 +36,29 @@ if TYPE_CHECKING:
 
 
 PROGRESS_INTERVAL = 5.0
-"""Seconds between two messages while an image is pulled."""
+"""Seconds between two progress messages of a pull."""
 BUILT = "hermes-environments.build"
-"""The label of a built image: the folder that it was built from."""
+"""The label of a built image, with its folder."""
 BUILDS = "hermes-build"
 LAST_LINES = 20
-"""Lines of a step that are told when it has failed."""
+"""Lines of a failed step in the error."""
 SNAPSHOTS = "hermes-snapshot"
 SNAPSHOT = "hermes-environments.snapshot"
-"""The label of a snapshot: the task that it was taken of. Values of labels are percent-encoded, see `unquote`."""
+"""The label of a snapshot, with its task. Values of labels are percent-encoded, see `unquote`."""
 FORK_OF = "hermes-environments.snapshot.owner"
-"""On a snapshot that was taken for one fork: the process that the fork belongs to, see `Owner`."""
+"""The label of a snapshot for one fork, with the process of the fork, see `Owner`."""
 _OF_CONTAINERS = (OWNER, TASK, FINGERPRINT, KEPT)
-"""Labels of the container, which would make a container that a user makes of the image look like ours."""
+"""Labels of our containers. A user's container from a snapshot would inherit them and look like ours."""
 
 log = logger(__name__)
 
 
 def ensure_image(api: BreakableClient, image: str) -> str:
-    """Return the id of an image, pulling it when the engine does not have it.
+    """Return the id of an image. Pulls a missing image.
 
     Raises:
-        EnvironmentStartError: It cannot be pulled.
-        StartStoppedError: The start that needs it was stopped, and with it the pull.
+        EnvironmentStartError: The image cannot be pulled.
+        StartStoppedError: The start was stopped, and with it the pull.
     """
     if found := _find(api, image):
         return found
@@ -86,11 +86,11 @@ def _find(api: APIClient, image: str) -> str | None:
 
 def _pull(api: BreakableClient, image: str) -> None:
     log.info("pulling image %s", image)
-    start, what = current_start(), f"pulling image {image}"
-    start.tell(what)
-    told = time.monotonic()
-    layers: dict[str, tuple[int, int]] = {}  # bytes that have come, and all, by layer
-    with start.aborting(api.break_off):
+    start, action = current_start(), f"pulling image {image}"
+    start.report(action)
+    last_message = time.monotonic()
+    layers: dict[str, tuple[int, int]] = {}  # bytes received and total bytes, by layer
+    with start.aborting(api.abort):
         for event in api.pull(image, stream=True, decode=True):
             if "error" in event:
                 raise DockerException(event["error"])
@@ -102,10 +102,10 @@ def _pull(api: BreakableClient, image: str) -> None:
             if not layers:
                 continue
             done, total = (sum(sizes) for sizes in zip(*layers.values(), strict=True))
-            start.tell(what, done, total)
-            if time.monotonic() - told >= PROGRESS_INTERVAL:
-                told = time.monotonic()
-                log.info("%s: %.0f of %.0f MB so far", what, done / 1e6, total / 1e6)
+            start.report(action, done, total)
+            if time.monotonic() - last_message >= PROGRESS_INTERVAL:
+                last_message = time.monotonic()
+                log.info("%s: %.0f of %.0f MB so far", action, done / 1e6, total / 1e6)
     log.info("pulled image %s", image)
 
 
@@ -116,33 +116,33 @@ class Build:
     folder: Path
     """The build's context."""
     dockerfile: str = "Dockerfile"
-    """The name of the Dockerfile in it."""
+    """Name of the Dockerfile in the folder."""
 
     @classmethod
     def of(cls, setting: str) -> Build:
-        """Find the Dockerfile that a setting names by its path, or by its folder's.
+        """Find the Dockerfile of a setting: its path, or the path of its folder.
 
         Raises:
             SettingsError: There is none.
         """
-        path = Path(os.path.abspath(Path(setting).expanduser()))  # noqa: PTH100 - a link stays one, as it is named
+        path = Path(os.path.abspath(Path(setting).expanduser()))  # noqa: PTH100 - keeps links
         found = cls(path.parent, path.name) if path.is_file() else cls(path)
         if not (found.folder / found.dockerfile).is_file():
             raise SettingsError(
                 f"backend 'docker': build is {setting!r}, and there is no {found.folder / found.dockerfile}; give "
-                "the path of a Dockerfile, or of the folder that one is in"
+                "the path of a Dockerfile, or of its folder"
             )
         return found
 
     def files(self) -> list[str]:
-        """Return the paths of all that the engine is given, without what .dockerignore leaves out; sorted."""
+        """Return the sorted paths of the build's context, without those excluded by .dockerignore."""
         ignore = self.folder / ".dockerignore"
         lines = [line.strip() for line in ignore.read_text().splitlines()] if ignore.is_file() else []
         patterns = [line for line in lines if line and not line.startswith("#")]
         return sorted(exclude_paths(str(self.folder), patterns, dockerfile=self.dockerfile))
 
     def tag(self, files: Iterable[str]) -> str:
-        """Return the tag of the image that files make. It depends on their names, modes and contents alone."""
+        """Return the image tag of some files: a digest of their names, modes and contents."""
         digest = hashlib.sha256(f"{self.dockerfile}\0".encode())
         for name in files:
             path = self.folder / name
@@ -157,17 +157,17 @@ class Build:
 
 
 def ensure_built(api: BreakableClient, build: Build) -> str:
-    """Return the id of the image of a build, which is built if nothing of the same content was built before.
+    """Return the id of a build's image. Builds unless an image of the same content exists.
 
     Raises:
-        EnvironmentStartError: It cannot be built. The last lines of the step that failed are told.
-        StartStoppedError: The start that needs it was stopped, and with it the build.
+        EnvironmentStartError: The build failed. The error has the last lines of the failed step.
+        StartStoppedError: The start was stopped, and with it the build.
     """
     try:
         files = build.files()
         tag = build.tag(files)
     except OSError as error:
-        raise EnvironmentStartError(f"backend 'docker' cannot read what the setting build names: {error}") from error
+        raise EnvironmentStartError(f"backend 'docker' cannot read the files of the setting build: {error}") from error
     if found := _find(api, tag):
         return found
     _run(api, build, files, tag)
@@ -179,9 +179,9 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
     step: deque[str] = deque(maxlen=LAST_LINES)
     rest = failure = ""
     log.info("building %s as %s", build.folder, tag)
-    start.tell(f"building {name}")
+    start.report(f"building {name}")
     try:
-        with start.aborting(api.break_off), tempfile.TemporaryFile() as context:
+        with start.aborting(api.abort), tempfile.TemporaryFile() as context:
             create_archive(root=str(build.folder), files=files, fileobj=context)
             events = api.build(
                 fileobj=context,
@@ -193,7 +193,7 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
                 forcerm=True,
                 decode=True,
             )
-            for event in events:  # to the end: docker-py closes no answer that is read in part
+            for event in events:  # to the end: docker-py never closes a partly read answer
                 failure = str(event.get("error") or failure)
                 *lines, rest = (rest + str(event.get("stream") or "")).split("\n")
                 for line in filter(None, (plain(each).strip() for each in lines)):
@@ -201,12 +201,12 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
                         step.clear()
                     step.append(line)
                     log.info("building %s: %s", name, line)
-                    start.tell(f"building {name}: {line}")
+                    start.report(f"building {name}: {line}")
         if failure:
             raise DockerException(failure)
     except ENGINE_ERRORS as error:
         place, output = build.folder / build.dockerfile, "".join(f"\n  {line}" for line in step)
-        behind = f". Its last step said:{output}" if output else ""
+        behind = f". Output of its last step:{output}" if output else ""
         raise EnvironmentStartError(
             f"backend 'docker' cannot build {place}: {plain(reason(error)).strip()}{behind}"
         ) from error
@@ -216,14 +216,14 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
 def commit(api: APIClient, container: str, task: str, name: str | None) -> str:
     """Make an image of a container of ours, and return its name.
 
-    The container is not paused: a command beside this one would find it unusable, and a rootless Podman on cgroups v1
-    cannot pause. The variables that commands see are no part of a container of ours, and so none of the image.
+    The container is not paused: a paused container is unusable for other commands, and a rootless Podman on cgroups
+    v1 cannot pause. Variables of commands are no part of our containers, and so are absent from the image.
 
     Args:
         api: The engine.
         container: The container.
         task: Its task.
-        name: The snapshot's name, which may have been given to an earlier one; None is a snapshot for one fork.
+        name: Name of the snapshot; replaces an earlier snapshot of that name. None is a snapshot for one fork.
 
     Raises:
         docker.errors.APIError: The engine refused.
@@ -234,22 +234,22 @@ def commit(api: APIClient, container: str, task: str, name: str | None) -> str:
         labels[FORK_OF] = str(Owner.this_process())
     earlier = _find(api, f"{SNAPSHOTS}:{tag}")
     image = api.inspect_image(api.inspect_container(container)["Image"])["Config"]  # type: ignore[no-untyped-call]
-    programs = {"ENTRYPOINT": image.get("Entrypoint"), "CMD": image.get("Cmd")}  # in place of the shell that we run
+    programs = {"ENTRYPOINT": image.get("Entrypoint"), "CMD": image.get("Cmd")}  # in place of our waiting shell
     changes = [f'LABEL "{key}"="{quote(value, safe="/:[] ")}"' for key, value in labels.items()]
     changes += [f"{kind} {json.dumps(program)}" for kind, program in programs.items() if program]
     api.commit(container, SNAPSHOTS, tag, pause=False, changes=changes)
     if earlier:
-        with contextlib.suppress(APIError):  # it is gone, or a container that was made from it still needs it
+        with contextlib.suppress(APIError):  # already gone, or in use by a container
             if not api.inspect_image(earlier)["RepoTags"]:  # type: ignore[no-untyped-call]
                 api.remove_image(earlier)
     return f"{SNAPSHOTS}:{tag}"
 
 
 def remove_snapshot(api: APIClient, snapshot: str) -> None:
-    """Remove a snapshot, if it is there.
+    """Remove a snapshot, if it exists.
 
     Raises:
-        docker.errors.APIError: The engine refused, such as for a container that was made from it.
+        docker.errors.APIError: The engine refused, such as for a container that uses the snapshot.
     """
     with contextlib.suppress(ImageNotFound):
         api.remove_image(snapshot)

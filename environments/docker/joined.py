@@ -1,4 +1,4 @@
-"""Commands in a container that runs already, such as a service of compose or a dev container."""
+"""Commands in a running container, such as a service of compose or a dev container."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import APIError, NotFound
 
 from environments.docker.client import ENGINE_ERRORS
-from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused
+from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused_message
 from environments.docker.creation import LIMITS, MB
 from environments.docker.engine import reason
-from environments.docker.target import Memory, now_there
+from environments.docker.target import Memory, engine_time
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 _COMPOSE_SERVICE = "com.docker.compose.service"
-"""The label of a container of compose: the service that it is one of."""
+"""The label of a compose container, with the name of its service."""
 
 
 class JoinedEnvironment(ContainerEnvironment):
-    """Runs commands in another program's container, beside what runs there, and removes only what it has brought.
+    """Runs commands in another program's container, beside that program. Removes only its own files and processes.
 
-    The container is looked up by its name whenever it has to be joined, so that one which was replaced is found.
+    Each join looks the container up by name, and so finds a replaced container.
     """
 
     has_snapshots = True
@@ -37,12 +37,12 @@ class JoinedEnvironment(ContainerEnvironment):
         super().__init__(settings)
         self._name = str(self._own.container).removeprefix("/")
         self._user = str(self._options.config.get("user") or "")
-        self._begun = ""
-        """When the container that was joined had been started, as the engine tells it."""
+        self._started_at = ""
+        """`StartedAt` of the joined container."""
         self._limits: Mapping[str, Any] = {}
 
     def take_snapshot(self, name: str | None) -> str:
-        """Refuse: an image of the container would hold its variables, such as passwords, and not its mounts."""
+        # An image of the container would have its variables, such as passwords, and would lack its mounts.
         raise UnsupportedError(
             "backend 'docker' takes no snapshot of a container that it has not made; `docker commit "
             f"{self._name} NAME` makes an image, for the setting image. It holds the variables of the container"
@@ -50,85 +50,78 @@ class JoinedEnvironment(ContainerEnvironment):
 
     @property
     def stop_ends_all(self) -> bool:
-        """False: the container stays."""
-        return False
+        return False  # the container stays
 
     @property
     def is_alone(self) -> bool:
-        """False: other processes may run in the container."""
-        return False
+        return False  # the container may have processes of other programs
 
     @property
     def enforced_limits(self) -> frozenset[str]:
-        """Names of the limits that the container has by itself."""
+        # The container's own limits.
         limits = {name: self._limits.get(key) for name, (key, *_) in LIMITS.items() if name != "container_disk"}
         return frozenset(name for name, limit in limits.items() if (limit or 0) > 0)
 
     def ready_container(self, api: APIClient) -> str:
-        """Find the container, see `ContainerEnvironment`."""
-        current_start().tell(f"joining container {self._name}")
+        current_start().report(f"joining container {self._name}")
         try:
             about = api.inspect_container(self._name)
         except NotFound:
             raise EnvironmentStartError(
-                f"backend 'docker': there is no container {self._name} to join; {self._instead(api)}"
+                f"backend 'docker': there is no container {self._name} to join; {self._hint(api)}"
             ) from None
         except APIError as error:
             if "multiple ids" not in reason(error).lower():
                 raise
             raise EnvironmentStartError(
                 f"backend 'docker': the ids of several containers begin with {self._name}; give the setting "
-                "container more of the one that is meant"
+                "container more digits of the id"
             ) from None
-        if trouble := self._trouble(about["State"]):
-            raise EnvironmentStartError(f"backend 'docker' cannot join container {self._name}: {trouble}")
-        self._begun, self._limits = str(about["State"]["StartedAt"]), about["HostConfig"]
-        self._memory = Memory(now_there(api))
+        if refusal := self._refusal(about["State"]):
+            raise EnvironmentStartError(f"backend 'docker' cannot join container {self._name}: {refusal}")
+        self._started_at, self._limits = str(about["State"]["StartedAt"]), about["HostConfig"]
+        self._memory = Memory(engine_time(api))
         return str(about["Id"])
 
-    def _instead(self, api: APIClient) -> str:
-        """Say what may be meant where there is no such container, such as a service of compose."""
+    def _hint(self, api: APIClient) -> str:
+        """Return a hint for a missing container, such as the containers of a compose service of that name."""
         found = api.containers(filters={"label": f"{_COMPOSE_SERVICE}={self._name}"})
         names = ", ".join(sorted(str(name).lstrip("/") for each in found for name in each["Names"][:1]))
-        return f"the service of that name runs in {names}" if names else "`docker ps --all` lists those there are"
+        return f"the service of that name runs in {names}" if names else "`docker ps --all` lists the containers"
 
-    def _trouble(self, state: Mapping[str, Any]) -> str | None:
-        """Say why the container is of no use, and what helps; None if it is."""
+    def _refusal(self, state: Mapping[str, Any]) -> str | None:
+        """Return why the container cannot be joined, and the remedy; None if no reason is found."""
         if state["Paused"]:
             return f"it is paused; go on with `docker unpause {self._name}`"
         if state["Restarting"]:
-            return f"it ended, and the engine is about to start it anew; `docker logs {self._name}` may say why"
+            return f"it ended, and the engine is about to restart it; `docker logs {self._name}` may say why"
         if state.get("Status") == "removing":
             return "it is being removed"
         if not state["Running"]:
             return f"it does not run ({state['Status']}); start it with `docker start {self._name}`"
         return None
 
-    def _opened(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> Stream:
-        """Start a process in the container that was joined, and not in its successor."""
+    def _exec(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> Stream:
+        # The joined container may have been replaced: its successor gets no process.
         api, container = self._target()
-        with self._asking_for(container):
+        with self._inspecting(container):
             loss = self.loss_in(container[:12], api.inspect_container(container)["State"])
         if loss:
             raise self.life.lost(loss)
-        return super()._opened(argv, terminal, user)
+        return super()._exec(argv, terminal, user)
 
     def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
-        """Say why the container is of no use any more, see `ContainerEnvironment`."""
         if state["Paused"]:
-            return paused(short)
+            return paused_message(short)
         if not state["Running"]:
             if state.get("Status") == "removing":
                 return f"container {short} was removed"
             code = state["ExitCode"]
             return f"container {short} stopped with exit code {code}; start it with `docker start {self._name}`"
-        return f"container {short} was restarted" if state["StartedAt"] != self._begun else None
+        return f"container {short} was restarted" if state["StartedAt"] != self._started_at else None
 
     def why_killed(self) -> str | None:
-        """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`.
-
-        The engine is asked, and not the container's counters: they hold what was before us.
-        """
+        # The engine's events are read, and not the container's counters, which include kills before the join.
         deadline = time.monotonic() + SETTLING
         while (api := self._api) and (container := self._container):
             try:
@@ -142,14 +135,13 @@ class JoinedEnvironment(ContainerEnvironment):
         return None
 
     def out_of_memory(self, short: str, further: str = "") -> str:
-        """Say so, see `ContainerEnvironment`."""
         limit = int(self._limits.get("Memory") or 0) // MB
         own = f"its own limit is {limit} MB" if limit else "it has no limit, and the machine's own memory is used up"
         return f"container {short} ran out of memory ({own}){further}"
 
     def stop_target(self) -> None:
-        """Leave the container, see `PersistentShellEnvironment`. It goes on as it did before."""
+        # The container keeps running.
         api, self._api, self._container = self._api, None, None
         if api:
             api.close()
-        self._engine.leave()
+        self._engine.disconnect()

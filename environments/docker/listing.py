@@ -1,4 +1,4 @@
-"""Our containers and snapshots, made by any process."""
+"""Containers and snapshots of ours, made by any process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from docker.errors import NotFound
 
 from environments.claim import Claim
-from environments.docker.engine import Engine, reported, visited
+from environments.docker.engine import Engine, connected, start_errors
 from environments.docker.image import FORK_OF, SNAPSHOT, remove_snapshot
 from environments.docker.target import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, remove
 from environments.errors import EnvironmentStartError
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 _NO_TAG = "<none>:<none>"
-"""The tag that some engines report of an image without tags."""
+"""The tag that some engines report for an image without tags."""
 
 
 def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
-    """Go through our containers, and then through our snapshots, which containers may need.
+    """Yield our containers, and then our snapshots: containers may need them.
 
     Args:
-        settings: May name an engine on another machine, where they are looked for too. This one then need not have any.
+        settings: May name an engine on another machine. The local engine is then listed too, if there is one.
 
     Raises:
         EnvironmentStartError: The engine does not answer.
@@ -44,19 +44,19 @@ def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
 
 
 def _targets(settings: EnvironmentSettings | None, place: str) -> Iterator[FoundTarget]:
-    with visited(settings) as api, reported("the containers cannot be listed"):
+    with connected(settings) as api, start_errors("the containers cannot be listed"):
         found = api.containers(all=True, size=True, filters={"label": [OWNER]})
     for about in found:
-        if about["Labels"][OWNER]:  # else a user has made it from a snapshot
+        if about["Labels"][OWNER]:  # empty on a user's container from a snapshot
             yield _target(settings, place, about)
-    with visited(settings) as api, reported("the snapshots cannot be listed"):
+    with connected(settings) as api, start_errors("the snapshots cannot be listed"):
         snapshots = [_snapshot(api, settings, place, about) for about in api.images(filters={"label": [SNAPSHOT]})]
     yield from snapshots
 
 
 def _target(settings: EnvironmentSettings | None, place: str, about: Mapping[str, Any]) -> FoundTarget:
     container = str(about["Id"])
-    labels = {key: value for key, value in about["Labels"].items() if value}  # one of a snapshot inherits empty ones
+    labels = {key: value for key, value in about["Labels"].items() if value}  # empty ones come from a snapshot
     owner, runs = Owner.parse(labels[OWNER]) or UNKNOWN, about["State"] in RUNNING
     claim = _claim(labels, runs=runs)
     found = FoundTarget(
@@ -75,7 +75,7 @@ def _target(settings: EnvironmentSettings | None, place: str, about: Mapping[str
     if claim is None:
         return found
     found = replace(found, owner=None, claim=claim)
-    # The label names the process that made it, which need not be the one that uses it now, but mostly is.
+    # The label names the process that created the container, usually also its present user.
     return replace(found, owner=owner) if found.use == owner.standing == "live" else found
 
 
@@ -102,7 +102,7 @@ def _snapshot(
 
 
 def _claim(labels: Mapping[str, str], *, runs: bool) -> Claim | None:
-    """Return the claim on a container that is kept; None if it is not, or its claim cannot be seen from here."""
+    """Return the claim on a kept container; None if the container is not kept, or its claim is out of sight."""
     if KEPT not in labels:
         return None
     host, _, home = labels[KEPT].partition(" ")
@@ -112,16 +112,16 @@ def _claim(labels: Mapping[str, str], *, runs: bool) -> Claim | None:
 
 
 def _stop(settings: EnvironmentSettings | None, container: str) -> None:
-    failure = reported(f"container {container[:12]} cannot be stopped")
-    with visited(settings) as api, failure, contextlib.suppress(NotFound):
-        api.stop(container, timeout=0)  # no error if it has stopped since it was found
+    failure = start_errors(f"container {container[:12]} cannot be stopped")
+    with connected(settings) as api, failure, contextlib.suppress(NotFound):
+        api.stop(container, timeout=0)  # no error for a stopped container
 
 
 def _remove(settings: EnvironmentSettings | None, container: str) -> None:
-    with visited(settings) as api, reported(f"container {container[:12]} cannot be removed"):
+    with connected(settings) as api, start_errors(f"container {container[:12]} cannot be removed"):
         remove(api, container)
 
 
 def _remove_snapshot(settings: EnvironmentSettings | None, snapshot: str) -> None:
-    with visited(settings) as api, reported(f"snapshot {snapshot} cannot be removed"):
+    with connected(settings) as api, start_errors(f"snapshot {snapshot} cannot be removed"):
         remove_snapshot(api, snapshot)

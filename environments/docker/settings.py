@@ -1,4 +1,4 @@
-"""The settings of backend `docker`."""
+"""Settings of backend `docker`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _CONTAINER = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _OF_NEW_CONTAINERS = (
     *("image", "build", "volumes", "extra_args", "mount_cwd_to_workspace", "network", "tmp_size", "gpus"),
 )
-"""Settings that say what a container is to be, and nothing of one that there is."""
+"""Settings of a new container; none of them applies to a joined container."""
 PATH_BEGINS = ("/", "~", ".")
-"""The first characters of a path, which the name of a volume does not have."""
+"""The first character of a path. The name of a volume begins with another one."""
 
 
 def check_volume(volume: str) -> None:
-    """Check one mount as the docker program would write it.
+    """Check the form of a mount, as for the docker program.
 
     Raises:
-        SettingsError: It is of another form.
+        SettingsError: The volume has another form.
     """
     parts = volume.split(":")
     if not 2 <= len(parts) <= 3 or not parts[0] or not parts[1].startswith("/"):
@@ -40,13 +40,13 @@ def check_volume(volume: str) -> None:
     if "/" in parts[0] and not parts[0].startswith(PATH_BEGINS):
         raise SettingsError(
             f"backend 'docker': volumes: {volume!r} begins with neither a path nor the name of a volume; write "
-            f"./{volume}, which is taken from the working directory here, or an absolute path"
+            f"./{volume}, which is relative to the working directory here, or an absolute path"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings(BackendSettings):
-    """The settings of backend `docker`."""
+    """Settings of backend `docker`."""
 
     prefix: ClassVar[str] = "docker_"
     puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
@@ -58,44 +58,40 @@ class DockerSettings(BackendSettings):
     enforces: ClassVar[frozenset[str]] = frozenset(RESOURCE_SETTINGS)
 
     image: str | None = None
-    """Image, pulled when the engine does not have it; `python:3.12-slim` if not set."""
+    """Image, pulled if missing; `python:3.12-slim` if not set."""
     build: str | None = None
-    """A folder here with a Dockerfile, or the path of one, to build the image from in place of naming one. What is
-    unchanged is not built anew."""
+    """Directory with a Dockerfile, or the file's path, to build the image from. Unchanged content is not rebuilt."""
     container: str | None = None
-    """Name or id of a container that runs already, to run commands in. It is neither stopped nor removed, and nothing
-    of it is changed, so that settings of a new container cannot be given along with it."""
+    """Name or id of a running container to join. It is never stopped or removed."""
     volumes: tuple[str, ...] = ()
-    """Mounts, each `host_path:/container_path` or with `:ro` behind it. The host path must be there."""
+    """Mounts, each `host_path:/container_path`, read-only with `:ro` behind. The host path must exist."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for everything that runs in the container."""
+    """Variables for all processes in the container."""
     forward_env: tuple[str, ...] = ()
-    """Names of variables of this process, set there to the value they have here."""
+    """Names of this process's variables to set there, with their values."""
     extra_args: tuple[str, ...] = field(default=(), repr=False)
-    """Flags of `docker run`, such as `["--shm-size=1g"]`; one that is not understood is refused."""
+    """Flags of `docker run`, such as `["--shm-size=1g"]`; unknown flags are refused."""
     mount_cwd_to_workspace: bool = False
-    """Whether to mount this process's working directory at `/workspace`, and start there."""
+    """True: mount this process's working directory at `/workspace` and start there."""
     run_as_host_user: bool = False
-    """Whether commands run under this process's user and group id."""
+    """True: run commands under this process's user and group id."""
     network: Network = "full"
-    """`full` is the engine's usual network, `none` is none, and a list has the hosts that alone can be reached."""
+    """`full` is the engine's usual network, `none` only loopback; a list names the reachable hosts."""
     user: str | None = None
-    """User, or `uid:gid`, that commands run under; the image's own if not set."""
+    """User, or `uid:gid`, of commands; the image's user if not set."""
     tmp_size: NonNegativeInt | None = None
-    """Size limit of `/tmp` in MB; half of `container_memory`, which it is a part of, if not set; 0 is no limit."""
+    """Size of `/tmp` in MB, part of `container_memory`; half of it if not set, 0 for no limit."""
     gpus: str | None = None
-    """GPUs to give to the container: `all`, a number, or `device=ID,ID`."""
+    """GPUs: `all`, a number, or `device=ID,ID`."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that a container never has, see `BackendSettings`: all of them, if it is joined."""
+        # The container to join has limits of its own.
         return frozenset(RESOURCE_SETTINGS) if self.container else super(DockerSettings, self).unheld(settings)
 
     def target_variables(self) -> Mapping[str, str]:
-        """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
         return for_target(self.env, self.forward_env)
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse what cannot be, see `BackendSettings`."""
         check_names("env and forward_env of backend 'docker'", (*self.env, *self.forward_env))
         if self.run_as_host_user and self.user:
             raise SettingsError("backend 'docker': user and run_as_host_user contradict each other; keep one")
@@ -103,7 +99,7 @@ class DockerSettings(BackendSettings):
             if settings.over and getattr(self, name):
                 raise UnsupportedError(
                     f"backend 'docker' over {settings.over} cannot do what {name} asks for, as the engine is on "
-                    f"another machine than this process; {remedy}, which is of that machine"
+                    f"another machine than this process; {remedy}, with names of that machine"
                 )
         if self.build and self.image:
             raise SettingsError("backend 'docker': build and image contradict each other; keep one")

@@ -1,4 +1,4 @@
-"""Streams to processes in a container: those that `exec` starts, and the shell that the container runs."""
+"""Streams to processes in a container: to a process started by `exec`, and to the container's own shell."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 RESIZE_LIMIT = 5.0
-"""Seconds for a new terminal to exist: the engine answers before it has started the process."""
+"""Seconds for a new terminal to exist: the engine answers before the process has started."""
 WAITING_LIMIT = 3.0
-"""Seconds for it to run a text of builtins."""
-WAKE_AGAIN = 0.05
-"""Seconds behind which it is let go on once more, as it may have been stopped again."""
+"""Seconds for the waiting shell to run a text of builtins."""
+CONT_INTERVAL = 0.05
+"""Seconds between two SIGCONT to the waiting shell, which a command may stop repeatedly."""
 READ_SIZE = 65536
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 
 
 class FrameDecoder:
-    """Takes apart what comes on an exec socket: frames of an 8-byte header (channel, length) and a payload."""
+    """Decodes the bytes of an exec socket: frames of an 8-byte header (channel, length) and a payload."""
 
     _HEADER = struct.Struct(">BxxxL")
 
@@ -44,7 +44,7 @@ class FrameDecoder:
         self._channel = Channel.STDOUT
 
     def feed(self, data: bytes) -> list[Chunk]:
-        """Take the next bytes, cut anywhere, and return what they bring; neighbours of one channel are joined."""
+        """Feed the next bytes, cut anywhere. Returns their chunks; adjacent payloads of one channel are joined."""
         pieces: list[tuple[Channel, list[memoryview]]] = []
         view = memoryview(data)
         while view:
@@ -66,23 +66,23 @@ class FrameDecoder:
 
 
 class ExecStream(SocketStream):
-    """A process in a container, as the socket that the engine joins its standard streams to.
+    """A process in a container: the socket that the engine joins to its standard streams.
 
     Args:
-        api: The engine. The constructor waits for it, so that it belongs on a worker thread.
-        exec_id: An exec that was created and not started.
-        terminal: The size of its terminal, if it was created with one.
+        api: The engine. The constructor blocks on the engine: call it on a worker thread.
+        exec_id: A created exec, not started.
+        terminal: The size of its terminal, if it was created with a terminal.
 
     Raises:
-        EnvironmentStartError: It could not be started.
-        UnsupportedError: The engine is reached in a way that has no plain socket.
+        EnvironmentStartError: The process could not be started.
+        UnsupportedError: The way to the engine has no plain socket.
     """
 
     def __init__(self, api: APIClient, exec_id: str, terminal: Terminal | None) -> None:
         self._api = api
         self._id = exec_id
         self._decoder = None if terminal else FrameDecoder()
-        connected, early, self._free = take_over(api.exec_start(exec_id, tty=terminal is not None, socket=True))
+        connected, early, self._free = detach_socket(api.exec_start(exec_id, tty=terminal is not None, socket=True))
         super().__init__(connected, early)
         if terminal:
             self._await_terminal(terminal)
@@ -93,7 +93,7 @@ class ExecStream(SocketStream):
             try:
                 return self._resize(terminal)
             except ENGINE_ERRORS as error:
-                if not self._is_running():  # it has ended, and what it printed can be read
+                if not self._is_running():  # the process has ended; its output can be read
                     return None
                 if time.monotonic() > deadline:
                     self._free()
@@ -110,14 +110,14 @@ class ExecStream(SocketStream):
             self.receiver.data_received(channel, part)
 
     def close_write(self) -> None:
-        """Let the process see end of file: close our half of the socket, or type control-D on a terminal."""
+        # On a terminal, control-D is the end of file. Else our half of the socket is closed.
         if self._decoder is None:
             self.write(b"\x04")
         else:
             super().close_write()
 
     async def resize(self, terminal: Terminal) -> None:
-        """Change the size of the terminal, if there is one and its process has not ended."""
+        # An ended process has no terminal.
         if self._decoder is None:
             with contextlib.suppress(*ENGINE_ERRORS):
                 await in_worker(self._resize, terminal)
@@ -126,15 +126,15 @@ class ExecStream(SocketStream):
         self._api.exec_resize(self._id, height=terminal.rows, width=terminal.columns)
 
     async def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended, see `Stream`. None at once when the link is known to be gone."""
-        if isinstance(self._socket, DialledSocket) and self._socket.joint.has_lost_link:  # it may have ended for that
+        # A lost link gives None at once.
+        if isinstance(self._socket, DialledSocket) and self._socket.relay.lost_link:  # perhaps the cause of its end
             return None
         deadline = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         while True:
             try:
                 state = await in_worker(self._api.exec_inspect, self._id)
-            except ENGINE_ERRORS:  # with the container its execs are gone
+            except ENGINE_ERRORS:  # a removed container has no execs
                 return None
             if not state["Running"]:
                 code = state["ExitCode"]
@@ -148,10 +148,10 @@ class ExecStream(SocketStream):
         self._free()
 
 
-def take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], None]]:
-    """Return the socket under docker-py's answer, what came on it already, and what frees it all.
+def detach_socket(connection: object) -> tuple[socket.socket, bytes, Callable[[], None]]:
+    """Return the socket below docker-py's answer, the bytes received already, and a function that closes all.
 
-    docker-py has read the answer's header through a buffer, and that may have taken in the process's first bytes.
+    docker-py reads the answer's header through a buffer, which may contain the first bytes of the process.
     """
     response: Any = getattr(connection, "_response", None)
     raw: Any = getattr(connection, "_sock", None)
@@ -164,14 +164,14 @@ def take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], No
     try:
         raw.setblocking(False)
         early: bytes = response.raw._fp.fp.peek()
-    except BaseException:  # of a client whose requests were broken off meanwhile
+    except BaseException:  # such as an aborted request
         free()
         raise
     return raw, early, free
 
 
 class WaitingShell:
-    """A connection to its input and output. Podman ends the input, and with it the container, when that is closed.
+    """A connection to a container's own shell. Closing it ends the shell's input with Podman, and so the container.
 
     Args:
         api: The engine.
@@ -182,19 +182,19 @@ class WaitingShell:
         self.container = container
         self._api = api
         self._decoder = FrameDecoder()
-        taken = take_over(api.attach_socket(container, {"stdin": 1, "stdout": 1, "stream": 1}))
+        taken = detach_socket(api.attach_socket(container, {"stdin": 1, "stdout": 1, "stream": 1}))
         self._socket, self._early, self.close = taken
 
     def run(self, text: str) -> str | None:
-        """Run shell text of builtins, and return what it prints; None if it does not come to its end.
+        """Run shell text of builtins, and return its output; None if the shell does not finish in time.
 
-        A command may have stopped the shell. The first process of the container cannot be stopped there, and hands a
-        signal on to it.
+        A command may have stopped (SIGSTOP) the shell. The container's first process cannot be stopped from inside, and
+        forwards SIGCONT.
 
         Raises:
             EnvironmentStartError: The container has ended.
             docker.errors.APIError: The engine refused.
-            OSError: The link to it is gone.
+            OSError: The link to the engine is lost.
         """
         word, output = os.urandom(8).hex(), b""
         self._socket.sendall(f"{text}\necho {word}\n".encode())
@@ -206,7 +206,7 @@ class WaitingShell:
             if mark:
                 return found.decode("utf-8", "replace")
             data = b""
-            if not select.select([self._socket], [], [], WAKE_AGAIN)[0]:
+            if not select.select([self._socket], [], [], CONT_INTERVAL)[0]:
                 self._api.kill(self.container, "CONT")
             elif not (data := self._socket.recv(READ_SIZE)):
                 raise EnvironmentStartError("backend 'docker': the container has ended")

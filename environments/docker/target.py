@@ -1,4 +1,4 @@
-"""Questions about one container: its labels, its place and address, its directory, its memory, its removal."""
+"""Labels, address, working directory, memory kills and removal of one container."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
 
 OWNER = "hermes-environments.owner"
-"""The process the container belongs to, see `Owner`."""
+"""The label with the container's process, see `Owner`."""
 TASK = "hermes-environments.task"
 FINGERPRINT = "hermes-environments.fingerprint"
 KEPT = "hermes-environments.kept"
-"""On a container that outlives its process: the host and `HERMES_HOME` where it can be taken up again."""
+"""The label of a kept container: the host and the `HERMES_HOME` for its reuse."""
 
 RUNNING = ("running", "paused")
-"""States of a container in which it has processes."""
+"""States of a container with processes."""
 
 USUAL_ENGINE = f"{UNIX}/var/run/docker.sock"
-_ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - what the engine says of a port that it has published
+_ALL_INTERFACES = ("", "0.0.0.0", "::")  # noqa: S104 - addresses of the engine for published ports
 _SHARED = "container:"
-"""The prefix of the network of a container that shares another one's."""
-_MADE_BY_USER = """\
+"""The prefix of the network mode of a container in another container's network."""
+_MKDIR_AS_USER = """\
 d=$1
 case $d in
   "~") d=$HOME ;;
@@ -56,11 +56,11 @@ p=$d
 while [ ! -e "$p" ]; do p=${p%/*}; p=${p:-/}; done
 if [ -x "$p" ]; then printf '%s\\0%s\\0%s\\0%s' "$p" "$d" "$(id -u)" "$(id -g)"; fi
 """
-"""It prints the parent, the directory and its owner, if the user may not make it."""
-_END_OF_MEMORY = 1.0
-"""Seconds in which a container ends whose first process was ended for its memory."""
+"""Prints the parent, the directory, its user id and group id, if the user may not create the directory."""
+_OOM_END = 1.0
+"""Seconds from the memory kill of a container's first process to the end of the container."""
 REMOVAL_TIMEOUT = 10.0
-"""Seconds that another removal of a container may take."""
+"""Seconds for another removal of the same container."""
 _POLL = 0.05
 _CONFLICT = 409
 
@@ -80,38 +80,38 @@ def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: 
     """Describe a container.
 
     Args:
-        engine: Whose it is.
-        about: What the engine knows of it.
-        shell: The shell to enter it with.
-        cwd: The directory to begin in.
-        user: The user to be there, where that is not the container's own.
+        engine: The engine.
+        about: The engine's description of the container.
+        shell: The shell to enter with.
+        cwd: The working directory of that shell.
+        user: The user of that shell; empty for the container's own.
     """
-    who = ("--user", user) if user else ()
-    entering = ("exec", "-it", *who, "--workdir", cwd, str(about["Id"]), shell)
+    as_user = ("--user", user) if user else ()
+    entering = ("exec", "-it", *as_user, "--workdir", cwd, str(about["Id"]), shell)
     if engine.host:
-        enter = engine.host.way_in(("docker", *entering))
+        enter = engine.host.login_command(("docker", *entering))
     else:
         has_podman_alone = shutil.which("docker") is None and shutil.which("podman") is not None
         program, option = ("podman", "--url") if has_podman_alone else ("docker", "--host")
         enter = (program, *(() if engine.address == USUAL_ENGINE else (option, engine.address)), *entering)
-    return Target("docker", "container", str(about["Id"]), str(about["Name"]).lstrip("/"), _host_of(engine), enter)
+    return Target("docker", "container", str(about["Id"]), str(about["Name"]).lstrip("/"), _host_name(engine), enter)
 
 
-def _host_of(engine: Engine) -> str:
+def _host_name(engine: Engine) -> str:
     return this_machine() if engine.address.startswith(UNIX) else urlsplit(engine.address).hostname or ""
 
 
 def container_address(engine: Engine, api: APIClient, container: str, port: int) -> Address:
-    """Return where a port of a container can be reached from here.
+    """Return the address at which a port of a container is reached from here.
 
     Args:
-        engine: Whose it is.
+        engine: The engine.
         api: The engine's client.
         container: The container.
-        port: The port, as programs in it know it.
+        port: The port inside the container.
 
     Raises:
-        UnsupportedError: Nowhere.
+        UnsupportedError: The port cannot be reached.
     """
     about = api.inspect_container(container)
     mode = str(about["HostConfig"].get("NetworkMode") or "")
@@ -120,8 +120,8 @@ def container_address(engine: Engine, api: APIClient, container: str, port: int)
     short = str(about["Id"])[:12]
     if mode == "none":
         raise UnsupportedError(
-            f"backend 'docker': container {short} has no network, so that no port of it can be reached; have it get "
-            "one, such as by the setting network"
+            f"backend 'docker': no port of container {short} can be reached, as it has no network; give it one, "
+            "such as by the setting network"
         )
     if mode == "host":
         return _on_engines_machine(engine, "", port)
@@ -131,26 +131,26 @@ def container_address(engine: Engine, api: APIClient, container: str, port: int)
     for published in (about["NetworkSettings"].get("Ports") or {}).get(f"{port}/tcp") or ():
         return _on_engines_machine(engine, str(published.get("HostIp") or ""), int(published["HostPort"]))
     raise UnsupportedError(
-        f"backend 'docker': port {port} of container {short} cannot be reached from here, which is not on the networks "
-        f"of the engine at {engine.address}; have it published, such as by the setting extra_args "
+        f"backend 'docker': port {port} of container {short} cannot be reached: this machine is not on the networks "
+        f"of the engine at {engine.address}; publish the port, such as by the setting extra_args "
         f'["--publish={port}"]'
     )
 
 
 def _on_engines_machine(engine: Engine, host: str, port: int) -> Address:
-    """Return where a port at an address of the engine's machine can be reached. An empty address is all."""
-    is_anywhere = host in _ANYWHERE
+    """Return where an address of the engine's machine is reached from here. An empty address means all interfaces."""
+    is_anywhere = host in _ALL_INTERFACES
     if engine.host:
         return engine.host.forwarded("localhost" if is_anywhere else host, port)
     if engine.address.startswith(UNIX):
         return Address("127.0.0.1" if is_anywhere else host, port)
-    return Address(_host_of(engine) if is_anywhere else host, port)
+    return Address(_host_name(engine) if is_anywhere else host, port)
 
 
 def _is_on_its_networks(engine: Engine, api: APIClient) -> bool:
-    """Return True if this machine, or the one that the engine is reached over, is on the networks of its containers.
+    """Return True if this machine, or the host on the way to the engine, is on the container networks.
 
-    It is not where the engine is in a virtual machine, or is a user's own, whose networks are in a namespace.
+    False for an engine in a virtual machine, and for a rootless engine: its networks are in a namespace.
     """
     if engine.host is None and not (engine.address.startswith(UNIX) and sys.platform == "linux"):
         return False
@@ -165,28 +165,27 @@ def _own_address(about: Mapping[str, Any]) -> str | None:
 
 
 def make_working_directory(api: APIClient, container: str, cwd: str) -> None:
-    """Make a directory in a container: as the container's user where that may, and else by the engine, for that user.
+    """Create a directory in a container: as the container's user, or if that fails by the engine, for that user.
 
-    No process of the container's gets more rights for it. What cannot be made is not told here: the session, which is
-    to begin there, says so.
+    No process of the container gets more rights. A failure is reported later, by the session that begins there.
 
     Args:
         api: The engine.
-        container: A container that runs.
+        container: A running container.
         cwd: The directory. `~` is the home of the container's user.
     """
-    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stderr=False)
+    made = api.exec_create(container, ["/bin/sh", "-c", _MKDIR_AS_USER, "sh", cwd], stderr=False)
     printed = bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
     parent, *wanted = printed.split("\0")
     if len(wanted) == 3:
         directory, uid, gid = wanted
         new = PurePosixPath(directory).relative_to(parent)
-        with contextlib.suppress(APIError):  # nothing can be made below a root that is read-only
+        with contextlib.suppress(APIError):  # a read-only root has no new directories
             api.put_archive(container, parent, _archive(new, int(uid), int(gid)))
 
 
 def _archive(path: PurePosixPath, uid: int, gid: int) -> bytes:
-    """Return an archive of a directory and those above it, of which the last alone is the user's."""
+    """Return an archive of a directory and its parents; only the directory itself belongs to the user."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
         for each in (*reversed(path.parents[:-1]), path):
@@ -199,7 +198,7 @@ def _archive(path: PurePosixPath, uid: int, gid: int) -> bytes:
 
 
 def remove(api: APIClient, container: str) -> None:
-    """Remove a container, if it is there. If another process, such as a `gc`, has begun to, wait for that.
+    """Remove a container, if it exists. Waits for a removal by another process, such as a `gc`.
 
     Raises:
         APIError: The engine refused.
@@ -216,10 +215,10 @@ def remove(api: APIClient, container: str) -> None:
 
 
 class Memory:
-    """Tells whether a container has run out of memory since it was asked last.
+    """Checks whether a container has run out of memory since the last check.
 
     Args:
-        since: The moment from which it counts, by the engine's clock; empty is the start of the container.
+        since: Start of the first check, by the engine's clock; empty is the start of the container.
     """
 
     def __init__(self, since: str = "") -> None:
@@ -227,56 +226,56 @@ class Memory:
         self._kills = 0
 
     def has_killed(self, api: APIClient, files: str) -> bool:
-        """Return whether the kernel has ended a process of the container.
+        """Return True if the kernel has killed a process of the container.
 
         Args:
             api: The engine.
-            files: What the cgroup's files hold, see `counting_kills`.
+            files: Contents of the cgroup's files, see `counting_kills`.
         """
         found = kills(files)
         if found <= self._kills:
             return False
         self._kills = found
-        self._since = now_there(api)
+        self._since = engine_time(api)
         return True
 
     def ran_out(self, api: APIClient, container: str) -> bool:
-        """Return whether it has by the engine's events, for a container whose files cannot be read."""
+        """Return True for a kill in the engine's events, for a container without readable cgroup files."""
         since = self._since or _timestamp(str(api.inspect_container(container)["State"]["StartedAt"]))
-        self._since = now_there(api)
-        return bool(_times_out_of_memory(api, container, since, self._since))
+        self._since = engine_time(api)
+        return bool(_oom_times(api, container, since, self._since))
 
 
-def ended_of_memory(api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
-    """Return whether a container has ended as it ran out of memory.
+def ended_by_oom(api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
+    """Return True if a container ended because it ran out of memory.
 
-    Its state tells, as long as it is there, that any process of it was ended for its memory, such as a command long
-    before. The engine's events tell when that was; Podman has none of them.
+    `OOMKilled` is set for the kill of any process, such as a command long before. The engine's events have the times;
+    Podman has no such events.
     """
     if not state["OOMKilled"]:
         return False
-    times = _times_out_of_memory(api, container, _timestamp(str(state["StartedAt"])), now_there(api))
-    return not times or times[-1] >= float(_timestamp(str(state["FinishedAt"]))) - _END_OF_MEMORY
+    times = _oom_times(api, container, _timestamp(str(state["StartedAt"])), engine_time(api))
+    return not times or times[-1] >= float(_timestamp(str(state["FinishedAt"]))) - _OOM_END
 
 
-def _times_out_of_memory(api: APIClient, container: str, since: str, until: str) -> list[float]:
-    """Return when a container ran out of memory.
+def _oom_times(api: APIClient, container: str, since: str, until: str) -> list[float]:
+    """Return the times at which a container ran out of memory.
 
-    The engine's state of a container tells it of the first process alone, so that its events are asked for. They are
-    bounded by the engine's own clock, as it would wait for a moment that it has not come to.
+    The container's state covers the first process alone, so the events are read. They end at the engine's own time: for
+    a later time the engine would wait.
     """
-    # Whole seconds, which the stubs want, are too coarse.
+    # The stubs want whole seconds, which are too coarse.
     events = api.events(  # type: ignore[call-overload]
         since=since, until=until, filters={"container": container, "event": "oom"}, decode=True
     )
     return [event["timeNano"] / 1e9 for event in events]
 
 
-def now_there(api: APIClient) -> str:
-    """Return the time by the engine's clock, as it wants to be asked."""
+def engine_time(api: APIClient) -> str:
+    """Return the engine's time, as a timestamp for its requests."""
     return _timestamp(str(api.info()["SystemTime"]))
 
 
 def _timestamp(text: str) -> str:
-    """Turn a time as the engine tells it into one as it wants to be asked."""
+    """Convert a time of the engine's answers into a timestamp for its requests."""
     return f"{datetime.fromisoformat(text).timestamp():.6f}"

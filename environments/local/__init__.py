@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from environments.extras import handing_on
+from environments.extras import lazy_export
 from environments.local.settings import LocalSettings
 
 if TYPE_CHECKING:
     from environments.local.environment import LocalEnvironment
 else:
-    __getattr__ = handing_on(__name__, "LocalEnvironment")
+    __getattr__ = lazy_export(__name__, "LocalEnvironment")
 
 __all__ = ["LocalEnvironment", "LocalSettings"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from environments.errors import NOTHING_THERE, TerminalError, target_error
-from environments.files import ANY, CRLF_LIMIT, FileStatus, WriteTerms, WriteTermsError
+from environments.files import ANY, CRLF_LIMIT, FileStatus, WriteConditionError, WriteConditions
 from environments.local_files import (
     check_regular,
     make_folders,
@@ -52,18 +52,18 @@ class LocalFiles(ShellFiles):
         place: str = await self._env.absolute(path)
         return place
 
-    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+    async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
         """Write a file, see `ShellFiles`."""
         self.check_name(path)
-        return await in_worker(_write, path, await self._place(path), data, int(mode, 8) if mode else None, terms)
+        return await in_worker(_write, path, await self._place(path), data, int(mode, 8) if mode else None, conditions)
 
     async def replace(self, path: str, old: str, new: str, guard: WriteGuard) -> bytes | None:
         """Return None, see `TargetFiles`: to read and to write takes no longer here."""
         return None
 
-    async def check(self, path: str, terms: WriteTerms) -> None:
+    async def check(self, path: str, conditions: WriteConditions) -> None:
         """Check a file, see `ShellFiles`."""
-        await in_worker(_check, path, await self._place(path), terms)
+        await in_worker(_check, path, await self._place(path), conditions)
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
         """Return a file, see `ShellFiles`."""
@@ -148,33 +148,33 @@ def _read(given: str, place: str, limit: int | None) -> bytes:
             return file.read() if limit is None else file.read(limit)
 
 
-def _write(given: str, place: str, data: bytes, mode: int | None, terms: WriteTerms) -> bool:
+def _write(given: str, place: str, data: bytes, mode: int | None, conditions: WriteConditions) -> bool:
     with _in_target("write", given), naming(Path(given), "write"):
-        if terms == ANY:
+        if conditions == ANY:
             return replace_file(Path(place), lambda file: file.write(data), mode)
-        if terms.guard:
-            with _nearest_folder(os.path.dirname(place), terms.guard) as (folder, missing):  # noqa: PTH120
-                _judge(folder, (*missing, posixpath.basename(place)), terms.guard)
-        _check_vacant(place, terms)
+        if conditions.guard:
+            with _nearest_folder(os.path.dirname(place), conditions.guard) as (folder, missing):  # noqa: PTH120
+                _judge(folder, (*missing, posixpath.basename(place)), conditions.guard)
+        _check_vacant(place, conditions)
         real = os.path.realpath(place)
-        with _folder_of(real, terms.guard) as folder:
+        with _folder_of(real, conditions.guard) as folder:
             name = posixpath.basename(real)
-            _check_terms(folder, name, terms)
+            _check_conditions(folder, name, conditions)
             return replace_in(folder, name, lambda file: file.write(data), mode)
 
 
-def _check(given: str, place: str, terms: WriteTerms) -> None:
+def _check(given: str, place: str, conditions: WriteConditions) -> None:
     with _in_target("write", given), naming(Path(given), "write"):
-        _check_vacant(place, terms)
+        _check_vacant(place, conditions)
         for path in dict.fromkeys((place, os.path.realpath(place))):
-            with _nearest_folder(os.path.dirname(path), terms.guard) as (folder, missing):  # noqa: PTH120
-                if terms.guard:
-                    _judge(folder, (*missing, posixpath.basename(path)), terms.guard)
+            with _nearest_folder(os.path.dirname(path), conditions.guard) as (folder, missing):  # noqa: PTH120
+                if conditions.guard:
+                    _judge(folder, (*missing, posixpath.basename(path)), conditions.guard)
                 if not missing and path == os.path.realpath(place):
-                    _check_terms(folder, posixpath.basename(path), terms)
+                    _check_conditions(folder, posixpath.basename(path), conditions)
 
 
-# With terms: the directory is opened and then judged, and the file is written in what is open.
+# With conditions: the directory is opened and then judged, and the file is written in what is open.
 
 
 @contextlib.contextmanager
@@ -183,7 +183,7 @@ def _nearest_folder(path: str, guard: WriteGuard | None) -> Iterator[tuple[int, 
     missing: list[str] = []
     while not os.path.isdir(path):  # noqa: PTH112
         if guard and (posixpath.basename(path) == ".." or os.path.islink(path)):  # noqa: PTH114
-            raise WriteTermsError("refused", guard.refusal("lost"))
+            raise WriteConditionError("refused", guard.refusal("lost"))
         if os.path.exists(path):  # noqa: PTH110
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         path, name = posixpath.split(path)
@@ -210,7 +210,7 @@ def _folder_of(place: str, guard: WriteGuard | None) -> Iterator[int]:
 
 
 def _judge(folder: int, names: Sequence[str], guard: WriteGuard) -> None:
-    """Raise WriteTermsError if a file may not be written, given by an open directory and the names below it.
+    """Raise WriteConditionError if a file may not be written, given by an open directory and the names below it.
 
     The system tells which directories that is in, whatever path has led there.
     """
@@ -233,13 +233,13 @@ def _judge(folder: int, names: Sequence[str], guard: WriteGuard) -> None:
         else:
             is_denied = is_below(found) or (own is not None and os.path.samestat(found, own))
         if is_denied:
-            raise WriteTermsError("refused", guard.refusal("denied", number))
+            raise WriteConditionError("refused", guard.refusal("denied", number))
     if guard.safe_root:
         root = _status_or_none(os.path.expanduser(guard.safe_root))  # noqa: PTH111
         if root is None or not stat.S_ISDIR(root.st_mode):
-            raise WriteTermsError("refused", guard.refusal("rootless"))
+            raise WriteConditionError("refused", guard.refusal("rootless"))
         if not is_below(root):
-            raise WriteTermsError("refused", guard.refusal("outside"))
+            raise WriteConditionError("refused", guard.refusal("outside"))
 
 
 def _status_or_none(path: str, folder: int | None = None) -> os.stat_result | None:
@@ -249,23 +249,23 @@ def _status_or_none(path: str, folder: int | None = None) -> os.stat_result | No
         return None
 
 
-def _check_vacant(place: str, terms: WriteTerms) -> None:
-    if terms.must_be_new and os.path.lexists(place):
-        raise WriteTermsError("exists")
+def _check_vacant(place: str, conditions: WriteConditions) -> None:
+    if conditions.must_be_new and os.path.lexists(place):
+        raise WriteConditionError("exists")
 
 
-def _check_terms(folder: int, name: str, terms: WriteTerms) -> None:
-    """Raise WriteTermsError if a file is not as expected."""
-    limit = max(CRLF_LIMIT, len(terms.expected or b"")) + 1
+def _check_conditions(folder: int, name: str, conditions: WriteConditions) -> None:
+    """Raise WriteConditionError if a file is not as expected."""
+    limit = max(CRLF_LIMIT, len(conditions.expected or b"")) + 1
     try:
         check_regular(os.stat(name, dir_fd=folder))
     except FileNotFoundError:
-        if terms.expected is not None:
-            raise WriteTermsError("changed") from None
+        if conditions.expected is not None:
+            raise WriteConditionError("changed") from None
         return
-    if terms.must_be_new:
-        raise WriteTermsError("exists")
-    if terms.expected is None and not terms.unless_crlf:
+    if conditions.must_be_new:
+        raise WriteConditionError("exists")
+    if conditions.expected is None and not conditions.unless_crlf:
         return
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -273,13 +273,13 @@ def _check_terms(folder: int, name: str, terms: WriteTerms) -> None:
         return
     with open(descriptor, "rb") as file:
         first = file.readline(limit)
-        if terms.expected is None and not first.endswith(b"\r\n"):
+        if conditions.expected is None and not first.endswith(b"\r\n"):
             return
         data = first + file.read(limit - len(first))
-    if terms.expected is not None and data != terms.expected:
-        raise WriteTermsError("changed")
-    if terms.unless_crlf and len(data) <= CRLF_LIMIT and data.count(b"\n") == len(_CRLF_ENDS.findall(data)):
-        raise WriteTermsError("crlf")
+    if conditions.expected is not None and data != conditions.expected:
+        raise WriteConditionError("changed")
+    if conditions.unless_crlf and len(data) <= CRLF_LIMIT and data.count(b"\n") == len(_CRLF_ENDS.findall(data)):
+        raise WriteConditionError("crlf")
 
 
 def _copy(source: Path, file: BinaryIO, target: Path, count: Counter) -> None:

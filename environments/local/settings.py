@@ -18,13 +18,13 @@ class LocalSettings(BackendSettings):
     prefix: ClassVar[str] = "local_"
 
     sandbox: Literal["none", "bubblewrap"] = "none"
-    """`bubblewrap` is another name for the backend `bubblewrap`; `none` lets commands do what this user may do."""
+    """`bubblewrap` selects backend `bubblewrap`."""
     sandbox_paths: tuple[str, ...] = ()
-    """`paths` of backend `bubblewrap`."""
+    """Same as `paths` of backend `bubblewrap`."""
     sandbox_read_only_paths: tuple[str, ...] = ()
-    """`read_only_paths` of backend `bubblewrap`."""
+    """Same as `read_only_paths` of backend `bubblewrap`."""
     sandbox_network: Network = "none"
-    """`network` of backend `bubblewrap`."""
+    """Same as `network` of backend `bubblewrap`."""
 
     def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
         """Return the backend of the sandbox, see `BackendSettings`."""

@@ -125,8 +125,8 @@ async def create(
             await terminate(await service.retried(find, f"sandbox {name} cannot be looked for"))
 
     start = current_start()
-    await start.told("building the image, and creating a sandbox")
-    return await start.made(service.retried(created, "no sandbox can be created"), terminate_late)
+    await start.report_on_loop("building the image, and creating a sandbox")
+    return await start.await_detachable(service.retried(created, "no sandbox can be created"), terminate_late)
 
 
 async def still_runs(sandbox: modal.Sandbox) -> bool:

@@ -47,33 +47,31 @@ class ModalSettings(BackendSettings):
     enforces: ClassVar[frozenset[str]] = frozenset({"container_cpu", "container_memory"})
 
     image: str | None = None
-    """Image, as a registry calls it, or the id (`im-...`) of one that Modal has; Modal's own Debian with Python if not
-    set."""
+    """Image of a registry, or the id (`im-...`) of one at Modal; Modal's Debian with Python if not set."""
     dockerfile_commands: tuple[str, ...] = ()
-    """Lines of a Dockerfile that are built on the image, such as `["RUN apt-get update"]`."""
+    """Dockerfile lines to build on the image, such as `["RUN apt-get update"]`."""
     app: str = "hermes-environments"
-    """The app that sandboxes belong to; created if missing."""
+    """App of the sandboxes; created if missing."""
     sandbox_timeout: Annotated[int, Field(ge=1, le=86_400)] = 86_400
-    """Seconds a sandbox may live, at most a day. It ends earlier with the environment."""
+    """Seconds that a sandbox may live, at most a day."""
     idle_timeout: PositiveInt | None = None
-    """Seconds without a process in it after which Modal ends a sandbox; the warm shells are such processes."""
+    """Seconds without a process until Modal ends a sandbox. An open session's shell counts as a process."""
     gpu: str | None = None
     """GPU to reserve, such as `T4` or `A100:2`."""
     region: tuple[str, ...] = ()
-    """Regions the sandbox may run in; any if empty."""
+    """Regions where the sandbox may run; any if empty."""
     volumes: tuple[str, ...] = ()
-    """Modal volumes, each `name:/path` or with `:ro` behind it; a missing one is created."""
+    """Modal volumes, each `name:/path`, read-only with `:ro` behind. A missing volume is created."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for everything that runs in the sandbox."""
+    """Variables for all processes in the sandbox."""
     forward_env: tuple[str, ...] = ()
-    """Names of variables of this process, set there, as a secret, to the value they have here."""
+    """Names of this process's variables to set there, as a Modal secret."""
     network: Network = "full"
-    """`full` is Modal's network, `none` is none, and a list has the hosts that Modal lets it reach, without ports."""
+    """`full` is Modal's network, `none` has none; a list names the reachable hosts, without ports."""
     ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = ()
-    """Ports of the sandbox that anybody may connect to, through TLS, where `address()` says."""
+    """Ports that are public on the internet, through TLS; `address()` returns where."""
     sandbox: str | None = None
-    """Id of a sandbox that runs already (`sb-...`), to run commands in. It is not terminated, so that settings of a new
-    sandbox cannot be given along with it."""
+    """Id (`sb-...`) of a running sandbox to join. It is never terminated."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         """Return the limits that a sandbox never has, see `BackendSettings`: any, if another program's."""

@@ -69,7 +69,7 @@ class Observer(Protocol):
 
 
 class Operation:
-    """Reports one operation to its observers. It lasts as long as a `with` block, or to `end` after `goes_on`.
+    """Reports one operation to its observers. It lasts as long as a `with` block, or to `end` after `keep_open`.
 
     Args:
         kind: Its kind.
@@ -109,7 +109,7 @@ class Operation:
         self._variables: Mapping[str, str] = {}
         self._marks: dict[Observer, object] = {}
         self._began = 0.0
-        self._goes_on = self._has_ended = False
+        self._is_kept_open = self._has_ended = False
 
     def __enter__(self) -> Self:
         if not self.observers:
@@ -129,8 +129,8 @@ class Operation:
             return
         self.block.close()
         if error is not None:
-            self.failed(error)
-        if error is not None or not self._goes_on:
+            self.add_error(error)
+        if error is not None or not self._is_kept_open:
             self.end()
 
     def mark_of(self, observer: Observer) -> object | None:
@@ -139,7 +139,7 @@ class Operation:
             return self._marks[observer]
         return self._outer.mark_of(observer) if self._outer else None
 
-    def given(self, variables: Mapping[str, str]) -> Self:
+    def with_variables(self, variables: Mapping[str, str]) -> Self:
         """Add the variables of this operation alone, some of which may be secrets, and return it."""
         if self.observers:
             self._variables = variables
@@ -163,43 +163,43 @@ class Operation:
         if not self.takes_notes:
             return
         if complete and self.kind == "transfer":
-            self.tell(bytes=done)
+            self.add_facts(bytes=done)
         event = Event("note", {"text": text, "done": done, "total": total}, self.environment)
         for observer, mark in self._marks.items():
             safely(observer.happened, event, mark)
 
-    def tell(self, **facts: object) -> None:
+    def add_facts(self, **facts: object) -> None:
         """Add facts of its end, by the keys of docs/records.md. The last value of a key counts."""
         if self.observers:
             self.ending.update(facts)
 
-    def failed(self, error: BaseException) -> None:
+    def add_error(self, error: BaseException) -> None:
         """Add the exception that it ended with."""
-        self.tell(status=status_of(error), error=_text_of(error), error_type=type(error).__name__)
+        self.add_facts(status=status_of(error), error=_text_of(error), error_type=type(error).__name__)
         if (output := getattr(error, "output", None)) and "output" not in self.ending:
-            self.tell(output=output)
+            self.add_facts(output=output)
 
-    def approved_after(self, seconds: float) -> None:
+    def add_approval(self, seconds: float) -> None:
         """Add the seconds that an approval took."""
-        self.tell(approval=seconds + float(self.ending.get("approval", 0.0)))  # type: ignore[arg-type]
+        self.add_facts(approval=seconds + float(self.ending.get("approval", 0.0)))  # type: ignore[arg-type]
 
-    def target_told(self) -> None:
+    def mark_sent(self) -> None:
         """Mark this moment as the end of all waiting: the target has the command now."""
-        self.tell(waited=time.monotonic() - self._began)
+        self.add_facts(waited=time.monotonic() - self._began)
 
-    def goes_on(self) -> None:
+    def keep_open(self) -> None:
         """Have it last beyond its `with` block, unless that raises, until `end` is called."""
-        self._goes_on = bool(self.observers)
+        self._is_kept_open = bool(self.observers)
 
     def end(self, **facts: object) -> None:
-        """End it, with more facts, see `tell`. Further calls do nothing."""
+        """End it, with more facts, see `add_facts`. Further calls do nothing."""
         if self._has_ended or not self.observers:
             return
         self._has_ended = True
-        self.tell(**facts)
+        self.add_facts(**facts)
         self.seconds = time.monotonic() - self._began
         if (ran := self.ending.pop("ran", None)) is not None:
-            self.tell(waited=max(0.0, self.seconds - float(ran)))  # type: ignore[arg-type]
+            self.add_facts(waited=max(0.0, self.seconds - float(ran)))  # type: ignore[arg-type]
         self.ending.setdefault("status", "success")
         for observer, mark in self._marks.items():
             safely(observer.ended, self, mark)

@@ -23,7 +23,7 @@ from environments.observation.events import (
     interruption,
     safely,
 )
-from environments.options import Command
+from environments.options import CheckedCommand
 from environments.output import CapturedText, byte_size
 from environments.redaction import Redactor
 from environments.result import CommandResult
@@ -126,7 +126,7 @@ class Observation:
         more = () if record is None else (_recorder(record),)
         return observed(kind, name, facts, self, *self._observers, *more)
 
-    def command(self, command: Command, way: str, session: str | None = None) -> Operation:
+    def command(self, command: CheckedCommand, way: str, session: str | None = None) -> Operation:
         """Return the operation of a command that is about to run.
 
         Args:
@@ -135,11 +135,13 @@ class Observation:
             session: The session's name, if it has one.
         """
         asked = self.observed("command", command.judged, lambda: {**_facts(command), "way": way, "session": session})
-        return asked.given(command.env)
+        return asked.with_variables(command.env)
 
-    def process(self, command: Command, pty: bool) -> Operation:
+    def process(self, command: CheckedCommand, pty: bool) -> Operation:
         """Return the operation of a command that is about to start in the background."""
-        return self.observed("process", command.judged, lambda: {**_facts(command), "pty": pty}).given(command.env)
+        return self.observed("process", command.judged, lambda: {**_facts(command), "pty": pty}).with_variables(
+            command.env
+        )
 
     def start(self) -> Operation:
         """Return the operation of a start of the target."""
@@ -158,11 +160,11 @@ class Observation:
             safely(observer.happened, event, operation.mark_of(observer))
 
 
-def came_of(operation: Operation, result: CommandResult) -> CommandResult:
+def with_result(operation: Operation, result: CommandResult) -> CommandResult:
     """Add the result of a command to its operation, and return it."""
     if operation is not UNOBSERVED:
         status = "timeout" if result.timed_out else interruption() if result.interrupted else None
-        operation.tell(
+        operation.add_facts(
             ran=result.duration_seconds,
             status=status or ("success" if result.ok else "error"),
             exit_code=result.exit_code,
@@ -177,10 +179,10 @@ def came_of(operation: Operation, result: CommandResult) -> CommandResult:
     return result
 
 
-def came_of_tool(operation: Operation, result: object) -> object:
+def with_tool_result(operation: Operation, result: object) -> object:
     """Add the result of a tool to its operation, and return it."""
     error = result.get("error") if isinstance(result, dict) else None
-    operation.tell(result=result, status="error" if error else "success", error=str(error) if error else None)
+    operation.add_facts(result=result, status="error" if error else "success", error=str(error) if error else None)
     return result
 
 
@@ -212,7 +214,7 @@ def observed_call(method: Callable[Concatenate[_Env, _P], _R]) -> Callable[Conca
             result = method(self, *args, **kwargs)
             moved = result if name == "read_bytes" else given.get("data")
             if isinstance(moved, bytes | bytearray | memoryview):
-                operation.tell(bytes=len(moved))
+                operation.add_facts(bytes=len(moved))
             return result
 
     return call
@@ -224,7 +226,7 @@ def _recorder(record: str | os.PathLike[str]) -> Observer:
     return Recorder.at(record)
 
 
-def _facts(command: Command) -> dict[str, object]:
+def _facts(command: CheckedCommand) -> dict[str, object]:
     return {
         "command": command.judged,
         "cwd": command.cwd,

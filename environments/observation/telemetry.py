@@ -1,4 +1,4 @@
-"""Spans and metrics through the API of OpenTelemetry, where a program has set that up; see docs/telemetry.md.
+"""Spans and metrics through the API of OpenTelemetry, where a program has set that up; see docs/records.md.
 
 It is imported only where `opentelemetry` is in use already.
 """

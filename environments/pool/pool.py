@@ -153,22 +153,22 @@ class Pool:
             TypeError: The timeout is no number.
             ValueError: It is below 0.
         """
-        lease = self._new_lease(timeout, interrupt)
+        lease = self.new_lease(timeout, interrupt)
         try:
-            env = run(lambda _: self._lend(lease))
+            env = run(lambda _: self.acquire(lease))
             lease.has_begun = True
             yield env
         finally:
-            self._release(lease)
+            self.release(lease)
 
-    def _new_lease(self, timeout: float | None, interrupt: threading.Event | None = None) -> Lease:
+    def new_lease(self, timeout: float | None, interrupt: threading.Event | None = None) -> Lease:
         self._check_process()
         if timeout is not None:
             timeout = check_patience(timeout)
         check_scope()
         return Lease(self.settings.env, timeout, interrupt)
 
-    def _release(self, lease: Lease) -> None:
+    def release(self, lease: Lease) -> None:
         """End a lease, in any thread: its environment is made anew for the next one, or removed."""
         if self._is_ours:
             current().soon(self._take_back, lease)
@@ -327,7 +327,7 @@ class Pool:
 
     # On the loop thread: leases.
 
-    async def _lend(self, lease: Lease) -> BaseEnvironment:
+    async def acquire(self, lease: Lease) -> BaseEnvironment:
         """Give a lease the environment that was ready last, or have it wait behind the others.
 
         Raises:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, BinaryIO, Self, cast
 
 from environments.errors import TerminalError
-from environments.local_files import PERMISSIONS, PIECE, told_within
+from environments.local_files import PERMISSIONS, PIECE, named_error_within
 from environments.shell.dialect.trees import OWNER
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _reading(top: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise told_within(error, top, "read") from error
+        raise named_error_within(error, top, "read") from error
 
 
 def pack(

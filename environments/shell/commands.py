@@ -13,7 +13,7 @@ from environments.cancellation import check_scope, current_scope, start_limit
 from environments.errors import CallCancelledError
 from environments.internal import Ended, Internal
 from environments.loop import Call, on_loop
-from environments.options import Command
+from environments.options import CheckedCommand
 from environments.process import Background
 from environments.result import KILLED_EXIT_CODE, CommandResult
 from environments.shell.dialect.base import Request, Where
@@ -76,10 +76,10 @@ class Commands(Internal):
 
     # Kinds of commands.
 
-    async def run_in_session(self, call: Call[Any], command: Command) -> Ended:
+    async def run_in_session(self, call: Call[Any], command: CheckedCommand) -> Ended:
         return await self.run_in(self._env.session_of_execute, call, command)
 
-    async def run_in(self, session: Session, call: Call[Any], command: Command) -> Ended:
+    async def run_in(self, session: Session, call: Call[Any], command: CheckedCommand) -> Ended:
         """Run a command in one of the sessions."""
         env = self._env
         env.check_process()
@@ -91,7 +91,7 @@ class Commands(Internal):
         finally:
             env.touch()
 
-    async def run_beside(self, call: Call[Any], command: Command) -> Ended:
+    async def run_beside(self, call: Call[Any], command: CheckedCommand) -> Ended:
         env = self._env
         env.check_process()
         try:
@@ -102,13 +102,13 @@ class Commands(Internal):
         finally:
             env.touch()
 
-    async def run_in_background(self, call: Call[Any], command: Command, background: Background) -> ShellProcess:
+    async def run_in_background(self, call: Call[Any], command: CheckedCommand, background: Background) -> ShellProcess:
         self._env.check_process()
         check_scope()
         user = await self.ready(command.user)
         self._env.command_sent()
         process = await self._starter().start(call, command, background, user)
-        if not command.is_own and (scope := self._scope_processes()):
+        if not command.is_internal and (scope := self._scope_processes()):
             scope.add_process(process)
         if command.is_cancelled:
             await process.dropped()
@@ -152,7 +152,7 @@ class Commands(Internal):
 
     async def requested(
         self,
-        command: Command,
+        command: CheckedCommand,
         where: Where,
         exports: Mapping[str, str] = _NO_EXPORTS,
         separate: bool | None = None,
@@ -160,7 +160,7 @@ class Commands(Internal):
     ) -> Request:
         """Return the request for a command. Writes its input, and a long text, to files owned by the user."""
         env = self._env
-        if not command.is_own:
+        if not command.is_internal:
             self._scope_processes()  # takes a baseline of existing processes
         text, stdin_file, command_file = command.text, None, None
         if command.stdin:
@@ -173,18 +173,18 @@ class Commands(Internal):
             text, where, command.cwd, command.env, stdin_file, apart, exports, command_file, command.functions
         )
 
-    def output_limit(self, command: Command) -> int:
+    def output_limit(self, command: CheckedCommand) -> int:
         """Return the count of a command's output bytes to keep."""
         return command.max_output_bytes or self._settings.max_output_bytes
 
-    async def complete(self, outcome: Outcome, command: Command, running: Running) -> None:
+    async def complete(self, outcome: Outcome, command: CheckedCommand, running: Running) -> None:
         """Add the backend's notes to an outcome, and record leftover processes for the caller's scope."""
         is_killed = outcome.exit_code == KILLED_EXIT_CODE and not outcome.reason
         if is_killed and (why := await answered(self._env.why_killed)):
             outcome.notes.append(why)
-        if not command.is_own and self._env.network and (note := self._env.network.take_note()):
+        if not command.is_internal and self._env.network and (note := self._env.network.take_note()):
             outcome.notes.append(note)
-        if not command.is_own and (scope := self._scope_processes()):
+        if not command.is_internal and (scope := self._scope_processes()):
             await scope.add_command(running)
 
     def _scope_processes(self) -> ScopeProcesses | None:
@@ -194,14 +194,14 @@ class Commands(Internal):
             return None
         from environments.shell.scope_processes import ScopeProcesses  # most commands run outside of a script
 
-        return scope.remains(self._env.id, lambda: ScopeProcesses(self._env.shells))
+        return scope.scope_processes(self._env.id, lambda: ScopeProcesses(self._env.shells))
 
 
-def _starts_end_with(command: Command) -> AbstractContextManager[object]:
+def _starts_end_with(command: CheckedCommand) -> AbstractContextManager[object]:
     """End the wait for a target's start when the command is interrupted."""
     interrupt = command.interrupt
     return start_limit(math.inf, interrupted=interrupt.is_set) if interrupt else contextlib.nullcontext()
 
 
-def _ended(outcome: Outcome | CommandResult, command: Command) -> Ended:
+def _ended(outcome: Outcome | CommandResult, command: CheckedCommand) -> Ended:
     return (lambda: outcome) if isinstance(outcome, CommandResult) else partial(outcome.result, command.binary)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from environments.cancellation import in_no_scope
 from environments.errors import CallCancelledError, TerminalError
-from environments.local_files import PERMISSIONS, told_within
+from environments.local_files import PERMISSIONS, named_error_within
 from environments.loop import in_worker
 from environments.shell.archive import Files, list_directories, list_files, pack, unpack, whole_seconds
 from environments.shell.dialect.trees import NO_TAR, dropping, listing, looking, packing, unpacking
@@ -107,7 +107,7 @@ class Directories:
                 try:
                     problem = unpack(arriving, local, same)
                 except OSError as error:
-                    raise told_within(error, local, "write") from error
+                    raise named_error_within(error, local, "write") from error
                 if arriving.drain(LONGEST_END):
                     self._raise_for("read", remote, arriving.code, arriving.text)
                 else:

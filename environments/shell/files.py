@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from environments.cancellation import check_scope, in_no_scope
 from environments.errors import NOTHING_THERE, TargetFileNotFoundError, TerminalError, target_error
-from environments.files import ANY, BrokenTerm, FileStatus, TargetFiles, WriteTerms, WriteTermsError
+from environments.files import ANY, BrokenCondition, FileStatus, TargetFiles, WriteConditionError, WriteConditions
 from environments.local_files import PERMISSIONS, PIECE, open_regular, read_pieces, replace_file
 from environments.loop import in_worker
 from environments.options import means_directory
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from environments.shell.directories import Directories
     from environments.shell.oneshot import Write
 
-_TERMS: dict[int, BrokenTerm] = {CHANGED: "changed", IS_CRLF: "crlf", EXISTS: "exists"}
+_CONDITIONS: dict[int, BrokenCondition] = {CHANGED: "changed", IS_CRLF: "crlf", EXISTS: "exists"}
 _MODE_AND_SIZE = re.compile(rb"([0-7]+) ([0-9]+)\n")
 
 
@@ -92,35 +92,37 @@ class ShellFiles(TargetFiles):
 
     # Contents.
 
-    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+    async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
         self.check_name(path)
         text = as_text(data)
         if text is not None and self._has_printf:
-            result = await self._say(path, text, mode, terms)
+            result = await self._say(path, text, mode, conditions)
             if result.exit_code != NOT_HERE:
-                return await self.written(path, terms, result.exit_code, result.output)
+                return await self.written(path, conditions, result.exit_code, result.output)
             self._has_printf = False
         if len(data) <= SMALL and self._has_base64:
             encoded = base64.b64encode(data).decode()
-            result = await self._run_on(path, decoding(path, encoded, mode, terms), terms.guard)
+            result = await self._run_on(path, decoding(path, encoded, mode, conditions), conditions.guard)
             if result.exit_code != NOT_HERE:
-                return await self.written(path, terms, result.exit_code, result.output)
+                return await self.written(path, conditions, result.exit_code, result.output)
             self._has_base64 = False
-        if terms != ANY:  # checked before any byte is streamed
-            await self.check(path, terms)
+        if conditions != ANY:  # checked before any byte is streamed
+            await self.check(path, conditions)
 
         async def feed(write: Write) -> None:
             for begin in range(0, len(data), PIECE):
                 await write(data[begin : begin + PIECE])
 
-        return await self._stream_in(path, mode, len(data), feed, terms)
+        return await self._stream_in(path, mode, len(data), feed, conditions)
 
-    async def _say(self, path: str, text: str, mode: str, terms: WriteTerms) -> CommandResult:
+    async def _say(self, path: str, text: str, mode: str, conditions: WriteConditions) -> CommandResult:
         part = os.urandom(6).hex()
-        result = await self._run_on(path, saying_quickly(path, text, mode, terms, part, self._has_sed), terms.guard)
+        result = await self._run_on(
+            path, saying_quickly(path, text, mode, conditions, part, self._has_sed), conditions.guard
+        )
         if result.exit_code in LAST_FAILED:
             self._has_sed = None
-            return await self._run_on(path, saying(path, text, mode, terms, part), terms.guard)
+            return await self._run_on(path, saying(path, text, mode, conditions, part), conditions.guard)
         if result.exit_code == 0 and (said := result.output.strip()) in (HAS_SED, NO_SED):
             self._has_sed = said == HAS_SED
         return result
@@ -131,44 +133,46 @@ class ShellFiles(TargetFiles):
         command = call_at(path, replacing(path, old, new, guard), needed(guard))
         result = await self.runner.run(command._replace(binary=True, max_output_bytes=2 * SMALL))
         if result.exit_code == REFUSED:
-            await self.written(path, WriteTerms(guard), result.exit_code, result.output)
+            await self.written(path, WriteConditions(guard), result.exit_code, result.output)
         data = result.output_bytes or b""
         is_whole = data.count(old.encode()) == 1
         if result.interrupted or result.timed_out:
             with in_no_scope():  # the text printed the old contents before the replacement
                 changed = data.replace(old.encode(), new.encode())
                 if is_whole and await self.read(path) == changed:
-                    await self.write(path, data, terms=WriteTerms(guard, expected=changed))
+                    await self.write(path, data, conditions=WriteConditions(guard, expected=changed))
             raise self.failure("write", path, "the command was ended; the file is unchanged")
         return data if is_whole and result.exit_code == 0 else None
 
     async def _run_on(self, path: str, text: str, guard: WriteGuard | None) -> CommandResult:
         return await self.runner.run(call_at(path, text, needed(guard)))
 
-    async def check(self, path: str, terms: WriteTerms) -> None:
-        result = await self._run_on(path, checking(path, terms), terms.guard)
-        await self.written(path, terms, result.exit_code, result.output)
+    async def check(self, path: str, conditions: WriteConditions) -> None:
+        result = await self._run_on(path, checking(path, conditions), conditions.guard)
+        await self.written(path, conditions, result.exit_code, result.output)
 
     async def move(self, source: str, target: str, guard: WriteGuard) -> None:
         result = await self._run_on(source, moving(source, target, guard), guard)
-        await self.written(target, WriteTerms(guard), result.exit_code, result.output)
+        await self.written(target, WriteConditions(guard), result.exit_code, result.output)
 
     async def delete(self, path: str, guard: WriteGuard) -> None:
         result = await self._run_on(path, deleting(path, guard), guard)
-        await self.written(path, WriteTerms(guard), result.exit_code, result.output)
+        await self.written(path, WriteConditions(guard), result.exit_code, result.output)
 
-    async def written(self, path: str, terms: WriteTerms, code: int, said: str) -> bool:
+    async def written(self, path: str, conditions: WriteConditions, code: int, said: str) -> bool:
         """Parse the result of a write. Returns True if the file is new.
 
         Raises:
-            WriteTermsError: The terms do not hold.
+            WriteConditionError: The conditions do not hold.
             TerminalError: The file could not be written.
         """
-        if code == REFUSED and terms.guard:
+        if code == REFUSED and conditions.guard:
             kind, _, number = said.strip().partition(" ")
-            raise WriteTermsError("refused", terms.guard.refusal(kind, int(number) if number.isdecimal() else 0))
-        if code in _TERMS:
-            raise WriteTermsError(_TERMS[code])
+            raise WriteConditionError(
+                "refused", conditions.guard.refusal(kind, int(number) if number.isdecimal() else 0)
+            )
+        if code in _CONDITIONS:
+            raise WriteConditionError(_CONDITIONS[code])
         self.raise_for("write", path, await self.explained(path, "write", code), said)
         return said.strip() == "new"
 
@@ -197,13 +201,13 @@ class ShellFiles(TargetFiles):
         mode: str,
         size: int,
         feed: Callable[[Write], Awaitable[object]],
-        terms: WriteTerms = ANY,
+        conditions: WriteConditions = ANY,
     ) -> bool:
         # By size: the end of the stream would be the end of the shell, and a new shell is slow.
-        command = call_at(path, placing(path, taking(size), mode, size, terms), needed(terms.guard))
+        command = call_at(path, placing(path, taking(size), mode, size, conditions), needed(conditions.guard))
         words = Words()
         code = await self.runner.run_fed(command, words, feed, size)
-        return await self.written(path, terms, code, words.text)
+        return await self.written(path, conditions, code, words.text)
 
     def check_name(self, path: str) -> None:
         """Raise TargetIsADirectoryError if the path can only be a directory's."""

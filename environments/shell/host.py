@@ -72,7 +72,7 @@ class RemoteHost(Starter, Protocol):
     def stop_target(self) -> None:
         """Disconnect for good."""
 
-    def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
+    def login_command(self, command: Sequence[str] = ()) -> tuple[str, ...]:
         """Return a local command for a person to run a command there on a terminal, see `Target.enter`."""
 
     def forwarded(self, host: str, port: int) -> Address:

@@ -213,16 +213,16 @@ class Lifecycle:
         env, began = self._env, time.monotonic()
         with start.active():
             if not env.same_machine:
-                await start.told("starting")
+                await start.report_on_loop("starting")
             with env.observation.start() as operation:
                 if inspect.iscoroutinefunction(env.start_target):
                     await self._start_here(start)
                 else:
                     await in_worker(env.start_target)
                 target = env.observation.target
-                operation.tell(target=" ".join(target) if target else None)
+                operation.add_facts(target=" ".join(target) if target else None)
             if not env.same_machine:
-                await start.told(f"started in {time.monotonic() - began:.1f} s", complete=True)
+                await start.report_on_loop(f"started in {time.monotonic() - began:.1f} s", complete=True)
 
     async def _start_here(self, start: Start) -> None:
         """Start the target by a coroutine. A stop cancels the coroutine once, as its cleanup may take time."""
@@ -325,18 +325,18 @@ class Starting:
     @property
     def is_over(self) -> bool:
         """True once no work of the start is in progress."""
-        return self._task.done() and not self.start.goes_on
+        return self._task.done() and not self.start.has_detached_work
 
     def stop(self, why: str) -> None:
         """Stop the start for all waiting callers, without a wait for its end."""
-        self.start.mark(why)
-        self.start.break_off()
+        self.start.mark_stopped(why)
+        self.start.abort()
 
     async def join(self, seconds: float) -> bool:
         """Wait for the end of a stopped start and of its remaining work. Returns True if all has ended."""
         deadline = time.monotonic() + seconds
         while not self.is_over and time.monotonic() < deadline:
-            self.start.break_off()
+            self.start.abort()
             await done_within(self._task, ABORT_AGAIN) if not self._task.done() else await asyncio.sleep(0.01)
         return self.is_over
 
@@ -359,8 +359,8 @@ class Starting:
         finally:
             self._waiting -= 1
             if not self._waiting and not self._task.done() and not self.start.stopped:
-                self.start.mark(*(reason_to_leave() or ("its last caller left", False)))
-                self.start.break_off()
+                self.start.mark_stopped(*(reason_to_leave() or ("its last caller left", False)))
+                self.start.abort()
                 await shielded(spawn(self.join(STOP_GRACE)))
         if self.start.stopped and not late:
             await self.join(STOP_GRACE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.loop import Pieces, shielded, spawn
-from environments.options import Command
+from environments.options import CheckedCommand
 from environments.process import GRACE
 from environments.result import CommandResult
 from environments.shell.dialect.base import Exported, Where
@@ -47,7 +47,7 @@ class OneshotRunner:
         """The running commands."""
 
     async def execute(
-        self, command: Command, user: TargetUser | None, pieces: Pieces | None = None
+        self, command: CheckedCommand, user: TargetUser | None, pieces: Pieces | None = None
     ) -> Outcome | CommandResult:
         """Run a command, see `BaseEnvironment.execute_oneshot`.
 
@@ -61,7 +61,7 @@ class OneshotRunner:
             if command.is_cancelled:
                 return CommandResult.never_ran(await self._directory(command))
             there = await self.beside(command, user)
-            pool = self._shells.control_of(user) if command.is_own else self._shells.pool_of(user)
+            pool = self._shells.control_of(user) if command.is_internal else self._shells.pool_of(user)
             output = Output(env.internal.output_limit(command), command.separate, pieces)
 
             async def wait(running: Running) -> tuple[Outcome, Running]:
@@ -79,7 +79,7 @@ class OneshotRunner:
     async def _until_begun(
         self,
         pool: ShellPool,
-        there: Command,
+        there: CheckedCommand,
         user: TargetUser | None,
         sink_on: Callable[[Stream], Sink],
         wait: Callable[[Running], Awaitable[T]],
@@ -103,7 +103,7 @@ class OneshotRunner:
                 continue
         raise self._shells.lost(await self._shells.why_lost() or "its shells end as soon as they are opened")
 
-    async def run_into(self, command: Command, sink_on: Callable[[Stream], Sink]) -> int:
+    async def run_into(self, command: CheckedCommand, sink_on: Callable[[Stream], Sink]) -> int:
         """Run an internal command without limits of time or output, and return its exit code.
 
         Args:
@@ -123,7 +123,7 @@ class OneshotRunner:
 
     async def run_fed(
         self,
-        command: Command,
+        command: CheckedCommand,
         user: TargetUser | None,
         sink: Sink,
         feed: Callable[[Write], Awaitable[object]],
@@ -186,7 +186,7 @@ class OneshotRunner:
 
     # Options for a shell other than the session's.
 
-    async def beside(self, command: Command, user: TargetUser | None) -> Command:
+    async def beside(self, command: CheckedCommand, user: TargetUser | None) -> CheckedCommand:
         """Return a command for a shell other than the session's: with its directory and variables."""
         env = self._env
         cwd = await self._directory(command)
@@ -195,15 +195,15 @@ class OneshotRunner:
             kept = {*command.env, *(IDENTITY if user else ())}
             text = exported.taken_up_by(command.text, kept)
             return command._replace(text=text, cwd=cwd, env={**exported.due, **command.env})
-        given = {} if command.is_own else env.passthrough.all_values()
+        given = {} if command.is_internal else env.passthrough.all_values()
         return command._replace(cwd=cwd, env={**given, **command.env})
 
-    async def _directory(self, command: Command) -> str:
+    async def _directory(self, command: CheckedCommand) -> str:
         """Return a command's directory: a relative one starts at the session's directory."""
         cwd = command.cwd
         if cwd and (cwd.startswith("/") or cwd == "~" or cwd.startswith("~/")):
             return cwd
-        here = await self._env.session_of_execute.variable("PWD", sourced=not command.is_own)
+        here = await self._env.session_of_execute.variable("PWD", sourced=not command.is_internal)
         return posixpath.join(here, cwd) if cwd else here
 
     def _absolute(self, cwd: str) -> str:

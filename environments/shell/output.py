@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from environments.loop import Pieces, in_worker, shielded, spawn
-from environments.output import BoundedCapture, Channel, Fed, LoopSink, OutputSink
+from environments.output import AttachedProcess, BoundedCapture, Channel, LoopSink, OutputSink
 from environments.result import CommandResult
 from environments.shell.stream import Stream
 
@@ -91,7 +91,7 @@ class Delivery:
     async def _deliver(self) -> None:
         while self._pieces:
             try:
-                self._pieces.taken(await in_worker(self._hand_over))
+                self._pieces.acknowledge(await in_worker(self._hand_over))
             except Exception as error:  # raised by the sink: later output has no receiver
                 self.error = error
                 self._pieces.drop()
@@ -99,7 +99,7 @@ class Delivery:
 
     def _hand_over(self) -> int:
         size = 0
-        for channel, data in self._pieces.take():
+        for channel, data in self._pieces.pop_all():
             size += len(data)
             self._sink.add(channel, data)
         return size
@@ -118,7 +118,7 @@ class Delivery:
 class Direct:
     """Delivers output to a sink that runs on the loop thread, see `Delivery`."""
 
-    def __init__(self, sink: LoopSink, process: Fed, on_error: Callable[[], object]) -> None:
+    def __init__(self, sink: LoopSink, process: AttachedProcess, on_error: Callable[[], object]) -> None:
         self.stream: Stream | None = None
         """The output's stream."""
         self.error: Exception | None = None

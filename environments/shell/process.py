@@ -22,7 +22,7 @@ from environments.errors import (
 )
 from environments.log import logger
 from environments.loop import Call, current, done_within, in_worker, on_loop, shielded, spawn
-from environments.options import Command, check_patience, check_text
+from environments.options import CheckedCommand, check_patience, check_text
 from environments.output import Channel, LoopSink, OutputSink, ReadableSink, incomplete_bytes
 from environments.plain_number import plain_number
 from environments.process import Background, Process, Terminal
@@ -68,7 +68,7 @@ class Processes:
         """The running processes."""
 
     async def start(
-        self, call: Call[ShellProcess], command: Command, background: Background, user: TargetUser | None
+        self, call: Call[ShellProcess], command: CheckedCommand, background: Background, user: TargetUser | None
     ) -> ShellProcess:
         """Start a command, see `BaseEnvironment.start`. A process without a caller to return to is ended."""
         env, shells = self._env, self._shells
@@ -76,22 +76,22 @@ class Processes:
         where = Where.LAST_ON_TERMINAL if terminal else _WHERE[background.stdin]
         there = await env.oneshots.beside(command, user)
         brand = None
-        if command.is_own and where in (Where.SUBSHELL, Where.ATTACHED):  # scripts
+        if command.is_internal and where in (Where.SUBSHELL, Where.ATTACHED):  # scripts
             number = next(self._numbers)
             brand = brand_of(env.id, number)
             there = there._replace(text=branding(env.id, number) + there.text)
-        pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
+        pool = shells.control_of(user) if command.is_internal else shells.pool_of(user)
         request = await env.internal.requested(
             there, where, separate=bool(background.sink and background.sink.separate), user=user
         )
         if terminal:
             shell, release = await shells.pool_of(user).open(terminal), shells.end_soon
         else:
-            if command.is_own:
+            if command.is_internal:
                 await shells.control.before_long()
             shell, release = await pool.take(), pool.give_back
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
-        if command.is_own:
+        if command.is_internal:
             process.find_left = env.newcomers(brand)
         try:
             process.send(shell, request, shells.control_of(user))
@@ -223,22 +223,22 @@ class ShellProcess(Process):
         except Exception:  # raised by the caller's callback, in a thread that must go on
             log.exception("a callback for the end of a background process failed")
 
-    # Methods for a sink on the loop, see `Fed`.
+    # Methods for a sink on the loop, see `AttachedProcess`.
 
     def feed(self, data: bytes) -> None:
-        """Send bytes, see `Fed`."""
+        """Send bytes, see `AttachedProcess`."""
         if self.running_command.ended or self._input_closed:
             raise BrokenPipeError("the process has ended, or its input")
         self._shell.stream.write(data)
 
     @property
-    def is_fed(self) -> bool:
-        """True once all bytes are sent, see `Fed`."""
+    def is_flushed(self) -> bool:
+        """True once all bytes are sent, see `AttachedProcess`."""
         return self._shell.stream.is_sent or self.done.done()
 
-    async def fed(self) -> None:
-        """Wait until all bytes are sent, see `Fed`."""
-        if not self.is_fed:
+    async def flush(self) -> None:
+        """Wait until all bytes are sent, see `AttachedProcess`."""
+        if not self.is_flushed:
             draining = spawn(self._shell.stream.drain())
             try:
                 await asyncio.wait((draining, self.done), return_when=asyncio.FIRST_COMPLETED)
@@ -246,11 +246,11 @@ class ShellProcess(Process):
                 draining.cancel()
 
     def pause(self) -> None:
-        """Pause the output, see `Fed`."""
+        """Pause the output, see `AttachedProcess`."""
         self._shell.stream.pause()
 
     def resume(self) -> None:
-        """Resume the output, see `Fed`."""
+        """Resume the output, see `AttachedProcess`."""
         if not self.done.done():
             self._shell.stream.resume()
 
@@ -267,9 +267,9 @@ class ShellProcess(Process):
     @on_loop
     async def read(self) -> str:
         if self._given_sink is None:
-            return self._unread.take(final=self.done.done())
+            return self._unread.read_new(final=self.done.done())
         if isinstance(self._given_sink, ReadableSink):
-            return await in_worker(self._given_sink.take, self.done.done())
+            return await in_worker(self._given_sink.read_new, self.done.done())
         return ""
 
     @on_loop
@@ -297,7 +297,7 @@ class ShellProcess(Process):
         if self._input_closed:
             raise BrokenPipeError("its input was closed" if self._takes_input else _NO_INPUT)
         self._shell.stream.write(raw)
-        await self.fed()
+        await self.flush()
 
     @on_loop
     async def close_stdin(self) -> None:
@@ -474,7 +474,7 @@ class UnreadOutput:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def take(self, final: bool) -> str:
+    def read_new(self, final: bool) -> str:
         """Return the output since the last call. An incomplete character is kept back, unless `final`."""
         size = len(self._data) - (0 if final else incomplete_bytes(bytes(self._data[-4:])))
         return self._remove(size).decode("utf-8", "replace")

@@ -51,7 +51,7 @@ class ScopeProcesses:
         self._processes.append(process)
 
     def end(self) -> None:
-        """End all recorded processes, see `Remains`."""
+        """End all recorded processes, see `CancelScope.scope_processes`."""
         run(lambda _: self._end())
 
     async def _end(self) -> None:

@@ -15,7 +15,7 @@ from environments.errors import EnvironmentStartError, StartStoppedError, Termin
 from environments.internal import Ended
 from environments.log import logger
 from environments.loop import Call, callback_of, current, done_within, on_loop, run, shielded, spawn, waits_for
-from environments.options import Command
+from environments.options import CheckedCommand
 from environments.process import GRACE
 from environments.result import CommandResult
 from environments.session import EnvironmentSession
@@ -126,7 +126,7 @@ class Session:
                 "or await execute_oneshot, which runs beside it"
             )
 
-    async def execute(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
+    async def execute(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
         """Acquire the lock and run a command, see `BaseEnvironment.execute`."""
         self.check_outside(call, "execute")
         if not await self._take_turn(command):
@@ -145,7 +145,7 @@ class Session:
             self._owner = None
             self._lock.release()
 
-    async def _take_turn(self, command: Command) -> bool:
+    async def _take_turn(self, command: CheckedCommand) -> bool:
         """Acquire the lock. Returns False if the command was cancelled first."""
         if not command.can_be_cancelled:
             await self._lock.acquire()
@@ -161,7 +161,7 @@ class Session:
             self._lock.release()
         return False
 
-    async def _until_begun(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
+    async def _until_begun(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
         for _ in range(ATTEMPTS):
             try:
                 return await self._once(call, command)
@@ -170,7 +170,7 @@ class Session:
                 await self._end()
         raise self._shells.lost("its shells end as soon as they are opened")
 
-    async def _once(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
+    async def _once(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
         shell = await self._ready_for(command)
         if shell is None:
             place = self.known_cwd or ""
@@ -243,7 +243,7 @@ class Session:
         """The directory after the last command, or the requested directory before the first."""
         return self.variables.get("PWD") or self._first_cwd
 
-    async def _ready_for(self, command: Command) -> Shell | None:
+    async def _ready_for(self, command: CheckedCommand) -> Shell | None:
         """Return a shell for a command; None if the command has no directory to run in."""
         shell = self._shell
         if shell and not self._shells.is_current(shell):
@@ -336,7 +336,7 @@ class Session:
         if shell.has_leftovers or shell.is_noisy:
             await self._settle(shell)
 
-    async def _command_ended(self, shell: Shell, command: Command, held: SessionState | None) -> None:
+    async def _command_ended(self, shell: Shell, command: CheckedCommand, held: SessionState | None) -> None:
         """Store the state after a command.
 
         Args:
@@ -355,7 +355,7 @@ class Session:
             if held and shell.sent_last_words:
                 self._state = with_variables_of(self._state, held, command.env)
 
-    def _take_over(self, shell: Shell, command: Command) -> bool:
+    def _take_over(self, shell: Shell, command: CheckedCommand) -> bool:
         """Store the variables after a command. Returns True if the session stays in its directory."""
         values = dict(shell.variables)
         self._note_doubtful(values)
@@ -523,7 +523,7 @@ class NamedSession(EnvironmentSession):
         self._session.use(await self._env.internal.ready(self.user))
         return await self._session.variable("PWD")
 
-    async def _run(self, call: Call[Any], command: Command) -> Ended:
+    async def _run(self, call: Call[Any], command: CheckedCommand) -> Ended:
         before = self._interrupts
         with start_limit(math.inf, interrupted=lambda: self._interrupts != before):
             return await self._env.internal.run_in(self._session, call, command)

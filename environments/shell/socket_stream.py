@@ -36,7 +36,7 @@ class SocketStream(Stream):
         self._is_resting = False
         self._outgoing = Outgoing(self._socket.fileno(), self._shut)
         if self._early:
-            self._poller.hand_in(self._take, self._early)  # before later bytes
+            self._poller.submit(self._take, self._early)  # before later bytes
         self.resume()
 
     def _shut(self) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 from environments.cancellation import check_scope
 from environments.local_files import PIECE
 from environments.loop import Pieces, current, in_worker, spawn
-from environments.options import Command
+from environments.options import CheckedCommand
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
 from environments.shell.dialect.files import FUNCTIONS
@@ -53,26 +53,28 @@ class Runner:
         self._env.command_sent()
         return user
 
-    async def run(self, command: Command) -> CommandResult:
+    async def run(self, command: CheckedCommand) -> CommandResult:
         """Run a command and return its result."""
         user = await self.ready()
-        outcome = await self._env.oneshots.execute(command._replace(is_own=True), user)
+        outcome = await self._env.oneshots.execute(command._replace(is_internal=True), user)
         return outcome if isinstance(outcome, CommandResult) else outcome.result(command.binary)
 
-    async def run_into(self, command: Command, sink_on: Callable[[Stream], Sink]) -> int:
+    async def run_into(self, command: CheckedCommand, sink_on: Callable[[Stream], Sink]) -> int:
         """Run a command without limits, see `OneshotRunner.run_into`."""
         await self.ready()
-        return await self._env.oneshots.run_into(command._replace(is_own=True), sink_on)
+        return await self._env.oneshots.run_into(command._replace(is_internal=True), sink_on)
 
     async def run_fed(
-        self, command: Command, sink: Sink, feed: Callable[[Write], Awaitable[object]], size: int | None
+        self, command: CheckedCommand, sink: Sink, feed: Callable[[Write], Awaitable[object]], size: int | None
     ) -> int:
         """Run a command with an input, see `OneshotRunner.run_fed`."""
         user = await self.ready()
-        return await self._env.oneshots.run_fed(command._replace(is_own=True), user, sink, feed, size)
+        return await self._env.oneshots.run_fed(command._replace(is_internal=True), user, sink, feed, size)
 
 
-def call_at(path: str, command: str, functions: tuple[str, ...] = (FUNCTIONS,), *, separate: bool = False) -> Command:
+def call_at(
+    path: str, command: str, functions: tuple[str, ...] = (FUNCTIONS,), *, separate: bool = False
+) -> CheckedCommand:
     """Return a command on a path. The session's directory matters only for a relative path.
 
     Args:
@@ -82,7 +84,7 @@ def call_at(path: str, command: str, functions: tuple[str, ...] = (FUNCTIONS,), 
         separate: True to keep standard error apart.
     """
     cwd = "/" if path.startswith(("/", "~")) else None
-    return Command(command, cwd, TIME_LIMIT, separate=separate, functions=functions)
+    return CheckedCommand(command, cwd, TIME_LIMIT, separate=separate, functions=functions)
 
 
 async def sent(produce: Callable[[Callable[[bytes], None]], T], write: Write) -> T:
@@ -224,8 +226,8 @@ class Arriving(Words):
         while self._begin == len(self._rest):
             has_ended = self._has_ended  # read first: all output has then arrived
             if self._pieces:
-                self._rest, self._begin = b"".join(data for _, data in self._pieces.take()), 0
-                current().soon(self._pieces.taken, len(self._rest))
+                self._rest, self._begin = b"".join(data for _, data in self._pieces.pop_all()), 0
+                current().soon(self._pieces.acknowledge, len(self._rest))
                 self.on_read(len(self._rest))
             elif has_ended:
                 return b""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from environments.cancellation import check_scope, ended_in_scope, in_no_scope
 from environments.errors import CallCancelledError
-from environments.files import ANY, WriteTerms
+from environments.files import ANY, WriteConditions
 from environments.local_files import PERMISSIONS, open_regular, replace_file
 from environments.loop import current, in_worker, spawn
 from environments.shell.dialect.files import SMALL, reading
@@ -53,14 +53,14 @@ class NativeFiles(ShellFiles):
         super().__init__(Runner(service), service.settings.env, service.progress)
         self._service = service
 
-    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+    async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
         """Write a file, see `ShellFiles`."""
         if len(data) <= SMALL:
-            return await super().write(path, data, mode, terms)
+            return await super().write(path, data, mode, conditions)
         self.check_name(path)
-        if terms != ANY:  # nothing is sent in vain
-            await self.check(path, terms)
-        return await self._place(path, data, mode, terms)
+        if conditions != ANY:  # nothing is sent in vain
+            await self.check(path, conditions)
+        return await self._place(path, data, mode, conditions)
 
     async def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `TargetFiles.put_file`."""
@@ -72,14 +72,14 @@ class NativeFiles(ShellFiles):
             await self._place(remote, local, f"{mode:o}")
             count.done = status.st_size
 
-    async def _place(self, path: str, source: bytes | Path, mode: str, terms: WriteTerms = ANY) -> bool:
+    async def _place(self, path: str, source: bytes | Path, mode: str, conditions: WriteConditions = ANY) -> bool:
         part = f"{await self._service.scratch.directory()}/{os.urandom(8).hex()}"
         kept = shlex.quote(part)
-        command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode, terms=terms)
+        command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode, conditions=conditions)
         try:
             await _in_scope(self._service.put_native(source, part))
-            result = await self.runner.run(call_at(path, command, needed(terms.guard)))
-            return await self.written(path, terms, result.exit_code, result.output)
+            result = await self.runner.run(call_at(path, command, needed(conditions.guard)))
+            return await self.written(path, conditions, result.exit_code, result.output)
         except CallCancelledError:
             with in_no_scope():
                 await self.runner.run(call_at(path, f"rm -f -- {kept} {kept}.*"))

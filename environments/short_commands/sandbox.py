@@ -155,11 +155,11 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
     async def start_target(self) -> None:
         """Create a sandbox, or take up the one there was before a loss, or that was kept, or join another program's."""
         start = current_start()
-        await start.told(f"connecting to {self.service.title}")
+        await start.report_on_loop(f"connecting to {self.service.title}")
         with self.service.reported(f"no sandbox can be {'joined' if self._joined else 'started'}"):
             await self.connect()
             if self._joined:
-                await start.told(f"joining sandbox {self._joined}")
+                await start.report_on_loop(f"joining sandbox {self._joined}")
                 self._sandbox = await self.join_sandbox(self._joined)
             elif self._sandbox is None or not await self.revive(self._sandbox):
                 self._sandbox = await self._begin()
@@ -210,7 +210,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
             return kept or await self.create_sandbox(key)
 
         self._claim = self._claim or SharedClaim(claim_name(self.backend, key))
-        sandbox = await self._claim.joined(begin)
+        sandbox = await self._claim.join_on_loop(begin)
         if sandbox is None:
             raise EnvironmentStartError(
                 f"backend {self.backend!r}: the kept files of task {self.settings.task_id!r} are in use by another "
@@ -222,7 +222,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         """End the sandbox; one that is shared, with the last environment of this process that has it."""
         sandbox = self._sandbox
         if self._claim:
-            await self._claim.left(lambda kept: self.end_sandbox(kept, self.kept_key()))
+            await self._claim.leave_on_loop(lambda kept: self.end_sandbox(kept, self.kept_key()))
         elif sandbox is not None:
             await (self.leave_sandbox(sandbox) if self._joined else self.end_sandbox(sandbox, None))
         self._sandbox = None

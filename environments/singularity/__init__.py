@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from environments.extras import handing_on
+from environments.extras import lazy_export
 from environments.singularity.settings import SingularitySettings
 
 if TYPE_CHECKING:
     from environments.singularity.environment import SingularityEnvironment
 else:
-    __getattr__ = handing_on(__name__, "SingularityEnvironment")
+    __getattr__ = lazy_export(__name__, "SingularityEnvironment")
 
 __all__ = ["SingularityEnvironment", "SingularitySettings"]

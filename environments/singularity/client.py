@@ -153,8 +153,8 @@ def _pulled(client: Client, uri: str) -> PurePosixPath:
         return target
     claim = Claim(claim_name(machine, target.name))
     start = current_start()
-    while not claim.take():
-        start.tell(f"waiting for another process that pulls {uri}")
+    while not claim.acquire():
+        start.report(f"waiting for another process that pulls {uri}")
         start.pause(CLAIM_POLL)
     # The claim is this machine's, so that processes of others may pull the same image there.
     part = target.with_suffix(f".{Owner.this_process().mark.partition('-')[0]}.part")
@@ -174,12 +174,12 @@ def _pulled(client: Client, uri: str) -> PurePosixPath:
 
 def _pull(client: Client, uri: str, into: PurePosixPath) -> None:
     start = current_start()
-    start.tell(f"pulling {uri}")
+    start.report(f"pulling {uri}")
 
     def tell(line: str) -> None:
         level, _, text = line.partition(":")
         if level == "INFO" and text.strip():
-            start.tell(f"pulling {uri}: {text.strip()}")
+            start.report(f"pulling {uri}: {text.strip()}")
 
     outcome = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
     if not outcome.ok:

@@ -128,7 +128,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         self.observation.target = ("instance", instance.name)
 
     def _join(self, client: Client, name: str) -> Instance:
-        current_start().tell(f"joining instance {name}")
+        current_start().report(f"joining instance {name}")
         for record in records(client, name):
             instance = Instance.of(client, record)
             if instance.processes:
@@ -234,7 +234,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         client, instance = self._running()
         # A login over SSH may have less on its PATH.
         program = client.program if self._machine.place else PurePosixPath(client.program).name
-        enter = self._machine.host.way_in((program, "shell", "--pwd", cwd, f"instance://{instance.name}"))
+        enter = self._machine.host.login_command((program, "shell", "--pwd", cwd, f"instance://{instance.name}"))
         return Target("singularity", "instance", instance.name, instance.name, self._machine.name, enter)
 
     def find_address(self, port: int) -> Address:

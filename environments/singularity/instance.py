@@ -199,7 +199,7 @@ class Instance:
         """
         name = f"{PREFIX}{Owner.this_process().mark}-{secrets.token_hex(6)}-{readable(settings.task_id) or '_'}"
         with overlay(client, settings, image) as layer:
-            current_start().tell("starting an instance")
+            current_start().report("starting an instance")
             try:
                 outcome = client.run("--quiet", "instance", "start", *options, *layer, image, name)
                 found = records(client, name) if outcome.ok else []

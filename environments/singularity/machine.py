@@ -75,7 +75,7 @@ class _ThisMachine:
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         return _LocalStream(argv, terminal=terminal)
 
-    def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
+    def login_command(self, command: Sequence[str] = ()) -> tuple[str, ...]:
         return tuple(command)
 
     def forwarded(self, host: str, port: int) -> Address:

@@ -29,18 +29,17 @@ class SingularitySettings(BackendSettings):
     enforces: ClassVar[frozenset[str]] = frozenset(RESOURCE_SETTINGS)
 
     image: str | None = None
-    """A SIF file, a sandbox directory, or a URI that is pulled once; `docker://python:3.12-slim` if not set."""
+    """SIF file, sandbox directory, or URI that is pulled once; `docker://python:3.12-slim` if not set."""
     instance: str | None = None
-    """Name of an instance that runs already, to run commands in. It is not ended, so that settings of a new instance
-    cannot be given along with it."""
+    """Name of a running instance to join. It is never stopped."""
     binds: tuple[str, ...] = ()
-    """Mounts, each `host_path:/container_path` or with `:ro` behind it."""
+    """Mounts, each `host_path:/container_path`, read-only with `:ro` behind."""
     network: Network = "full"
-    """`full` shares the machine's network, `none` has none, and a list has the hosts that alone can be reached."""
+    """`full` is the machine's network, `none` only loopback; a list names the reachable hosts."""
     gpu: bool = False
-    """Whether the instance has its machine's NVIDIA GPUs."""
+    """True: the instance has the machine's NVIDIA GPUs."""
     read_only: bool = False
-    """Whether nothing can be written but `/tmp` and mounts."""
+    """True: only `/tmp` and mounts can be written."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         """Return the limits that an instance never has, see `BackendSettings`: of its disk where it is read-only.

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from environments.extras import handing_on
+from environments.extras import lazy_export
 from environments.ssh.settings import SSHSettings
 
 if TYPE_CHECKING:
     from environments.ssh.environment import SSHEnvironment
 else:
-    __getattr__ = handing_on(__name__, "SSHEnvironment", extra="ssh")
+    __getattr__ = lazy_export(__name__, "SSHEnvironment", extra="ssh")
 
 __all__ = ["SSHEnvironment", "SSHSettings"]

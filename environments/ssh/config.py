@@ -1,4 +1,4 @@
-"""The route to a host: the settings, over the SSH client's own configuration files."""
+"""Route to a host: the settings, on top of the SSH client's own configuration files."""
 
 from __future__ import annotations
 
@@ -17,73 +17,73 @@ USER_KNOWN_HOSTS = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
 DEFAULT_PORT = 22
 INCLUDE_DEPTH = 16
-"""Files that include one another, as OpenSSH limits them."""
+"""Limit of nested Include files, as in OpenSSH."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One host and the way to it."""
+    """A host, with the login and the jump hosts."""
 
     host: str
-    """The name or address to connect to."""
+    """Name or address to connect to."""
     port: int
     user: str
     key_files: tuple[Path, ...] = ()
-    """Private keys to offer before any other."""
+    """Private keys that are offered first."""
     other_keys: bool = True
-    """True if keys of the agent may be offered too."""
+    """True if the agent's keys may be offered too."""
     known_hosts: tuple[Path, ...] = ()
-    """Files of known host keys. A new one is added to the first."""
+    """Files of known host keys. New keys are added to the first file."""
     accept_new: bool = True
-    """True if a host that is in none of them is accepted and added."""
+    """True if an unknown host is accepted and added."""
     host_key_name: str | None = None
-    """The name to look the host key up by, where it is not that of the host."""
+    """Name for the lookup of the host key, if it differs from the host's name."""
     proxy_command: str | None = None
-    """A command whose input and output lead to the server."""
+    """ProxyCommand: a command with its input and output connected to the server."""
     via: Route | None = None
-    """The host to connect through."""
+    """Host to connect through (ProxyJump)."""
 
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"
 
     @property
     def known_as(self) -> tuple[str, int]:
-        """The name and the port that the host's key is looked up by. With an alias, the port does not count."""
+        """Name and port for the lookup of the host key. With an alias, the port is ignored."""
         return (self.host_key_name, DEFAULT_PORT) if self.host_key_name else (self.host, self.port)
 
 
 def resolve(settings: SSHSettings) -> Route:
-    """Return the route to the host that the settings name.
+    """Return the route to the host of the settings.
 
     Raises:
-        SettingsError: They name none, or a configuration file cannot be understood.
+        SettingsError: There is no host, or a configuration file is not understood.
     """
     if not settings.host:
         raise SettingsError("backend 'ssh' needs a host: set TERMINAL_SSH_HOST, or give the argument host")
     _check_host(settings.host)
     config = Path(settings.config).expanduser() if settings.config else None
     if config and not config.is_file():
-        raise SettingsError(f"backend 'ssh': there is no file {config}; set config (TERMINAL_SSH_CONFIG) to one")
+        raise SettingsError(f"backend 'ssh': there is no file {config}; set config (TERMINAL_SSH_CONFIG) to a file")
     key = Path(settings.key).expanduser() if settings.key else None
     if key and not key.is_file():
         raise SettingsError(f"backend 'ssh': there is no file {key}; set key (TERMINAL_SSH_KEY) to a private key")
     files = [config] if config else [Path(name).expanduser() for name in CONFIG_FILES]
-    # Each begins a block of its own, so that the last of one file does not go on in the next.
+    # Each file begins with a block of its own: the last block of the file before ends there.
     text = "\n".join(line for file in files for line in ("Host *", *_lines(file)))
     return _route(text, settings.host, user=settings.user, port=settings.port, key=key)
 
 
 def _split(place: str) -> tuple[str, str, str]:
-    """Return the user, the host and the port of `[ssh://][user@]host[:port]`; each is empty if it is not given."""
+    """Split `[ssh://][user@]host[:port]` into user, host and port; missing parts are empty."""
     user, _, place = place.removeprefix("ssh://").rpartition("@")
     host, colon, port = place.rpartition(":")
-    if not colon or place.endswith("]") or (":" in host and not host.endswith("]")):  # an IPv6 address's own colons
+    if not colon or place.endswith("]") or (":" in host and not host.endswith("]")):  # colons of an IPv6 address
         host, port = place, ""
     return user, host.strip("[]"), port
 
 
 def _check_host(given: str) -> None:
-    """Refuse a host with a user, a port or a scheme, which have settings of their own."""
+    """Refuse a host with a user, a port or a scheme: these have settings of their own."""
     user, host, port = _split(given)
     if given.strip("[]") == host:
         return
@@ -131,7 +131,7 @@ def _route(
 
 
 def _jump(text: str, jump: str, via: Route | None, above: tuple[str, ...]) -> Route | None:
-    """Return the route to a host of ProxyJump. One under `Host *` holds for all hosts but itself."""
+    """Return the route to a ProxyJump host. A ProxyJump under `Host *` applies to all hosts except that host."""
     user, host, port = _split(jump)
     if port and not port.isdigit():
         raise SettingsError(f"ProxyJump {jump!r} has no valid port; write it as user@host:port")
@@ -141,25 +141,25 @@ def _jump(text: str, jump: str, via: Route | None, above: tuple[str, ...]) -> Ro
 
 
 def _lookup(text: str, name: str, user: str | None, port: int | None) -> paramiko.SSHConfigDict:
-    # For most options the first value counts. In front, ours are also what %p and %r in a ProxyCommand become.
+    # The first value of most options counts. Ours come first, and so %p and %r in a ProxyCommand have them, too.
     first = ["Host *", *([f"User {user}"] if user else []), *([f"Port {port}"] if port else [])]
     try:
         return paramiko.SSHConfig.from_text("\n".join([*first, text])).lookup(name)
     except (paramiko.SSHException, ImportError, ValueError, KeyError) as error:
         raise SettingsError(
-            f"the SSH client's configuration for host {name!r} cannot be used: {error}; "
+            f"backend 'ssh': the SSH client's configuration for host {name!r} cannot be used: {error}; "
             "correct it, or set TERMINAL_SSH_CONFIG to another file"
         ) from None
 
 
 def _lines(path: Path, depth: int = 0) -> Iterator[str]:
-    """Yield a file's lines with those of the files it includes. paramiko ignores Include."""
+    """Yield a file's lines, with Include files in place: paramiko ignores Include."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"the SSH client's configuration {path} cannot be read: {error}") from None
+        raise SettingsError(f"backend 'ssh': the configuration {path} cannot be read: {error}") from None
     block = "Host *"
     for line in lines:
         words = line.replace("=", " ", 1).split()
@@ -171,8 +171,8 @@ def _lines(path: Path, depth: int = 0) -> Iterator[str]:
             continue
         if depth >= INCLUDE_DEPTH:
             raise SettingsError(f"{path}: more than {INCLUDE_DEPTH} files include one another; remove the circle")
-        for pattern in words[1:]:  # a relative one is beside OpenSSH's file
+        for pattern in words[1:]:  # relative to the directory of OpenSSH's file
             full = path.parent / Path(pattern.strip('"')).expanduser()
             for included in sorted(Path(full.anchor).glob(str(full.relative_to(full.anchor)))):
                 yield from _lines(included, depth + 1)
-                yield block  # which the included file may have ended
+                yield block  # the included file may have ended the block

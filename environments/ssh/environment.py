@@ -29,16 +29,16 @@ from environments.starting import StartLimits, current_start
 from environments.target import Address, Target
 
 PING_LIMIT = 1.0
-"""Seconds for a connection to give a sign of life, where a shell over it has given none for as long."""
+"""Seconds for the answer to a ping, after the same silence of a shell on the connection."""
 RECONNECT_LIMIT, LOGIN_LIMIT = 2.0, 4.0
-"""Seconds for another connection and a command over it: where the server says nothing on it, and where it does."""
+"""Seconds for a new connection and a command: with a silent server, and with a server that has replied."""
 
 
 class SSHEnvironment(PersistentShellEnvironment):
-    """Runs commands on the host that `host` names, as the user that `user` names.
+    """Runs commands on the host `host`, as the user `user`.
 
-    All shells are channels of one connection. Another one is opened only when the server allows no more channels on
-    it (its `MaxSessions`), as a command must not wait for a background process that may never end.
+    All shells are channels of one connection. Another connection is opened when the server allows no more channels (its
+    `MaxSessions`): a command must not wait for a background process without an end.
     """
 
     backend = "ssh"
@@ -47,14 +47,11 @@ class SSHEnvironment(PersistentShellEnvironment):
     has_other_way = True
     ends_with_program = True
     max_streams = 8
-    """OpenSSH allows 10; two are kept free, such as for the shell that ends a command."""
+    """OpenSSH allows 10. Two are kept free, such as for the shell that ends a command."""
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
-        """Return how many logins may run at the same time on a host, see `BaseEnvironment`.
-
-        OpenSSH begins to refuse some at 10 (its `MaxStartups`).
-        """
+        # Logins at the same time: OpenSSH starts to refuse connections at 10 (its `MaxStartups`).
         own = SSHSettings.of(settings)
         return StartLimits(f"{own.host}:{own.port or ''}", at_once=8)
 
@@ -64,22 +61,19 @@ class SSHEnvironment(PersistentShellEnvironment):
         self._route: Route | None = None
         self._links: list[Link] = []
         self._loss: str | None = None
-        """Why the connection that was closed last was gone, or None if it was still there."""
+        """Reason for the loss of the last closed connection; None if it was alive."""
         self._link_lock = threading.Lock()
         self._stopped = False
         self._forwarding = Forwarding(self._open_tcp)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
-        """Return the host that the settings lead to, without connecting, see `BaseEnvironment`."""
+        # No connection is made.
         return f"to log in at {resolve(SSHSettings.of(settings))}"
 
     @classmethod
     def list_targets(cls) -> Iterator[FoundTarget]:
-        """Go through what environments have on the host of the settings, see `BaseEnvironment`; without one, nothing.
-
-        Those of other machines are among them. Whether these are in use cannot be seen.
-        """
+        # Directories of other machines' environments are listed too; their use is not visible from here.
         settings = load_settings("ssh")
         if host := SSHSettings.of(settings).host:
             yield from list_environments(lambda: SSHEnvironment(settings), host)
@@ -89,26 +83,19 @@ class SSHEnvironment(PersistentShellEnvironment):
         """The host as `user@host:port`.
 
         Raises:
-            SettingsError: The settings name none, or the SSH client's configuration cannot be understood.
+            SettingsError: There is no host, or the SSH client's configuration is not understood.
         """
         return str(self._route or resolve(self._own))
 
     def start_target(self) -> None:
-        """Connect, or connect anew.
-
-        Raises:
-            SettingsError: The settings name no host, or the SSH client's configuration cannot be understood.
-            EnvironmentStartError: The host cannot be reached, or refuses the login.
-        """
         with self._link_lock:
             self._close_links(self._links)
             self._route = resolve(self._own)
             self.observation.target = ("host", self._route.host)
-            current_start().tell(f"connecting to {self._route}")
+            current_start().report(f"connecting to {self._route}")
             self._connect()
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process on the host, see `StreamOpener`."""
         channel = self._open_channel()
         try:
             return SSHStream(channel, argv, terminal)
@@ -117,32 +104,30 @@ class SSHEnvironment(PersistentShellEnvironment):
             return SSHStream(channel, argv, terminal)
 
     async def run_in_rescue(self, text: str) -> str:
-        """Run text in a new process, over a new connection if one there is does not answer.
-
-        The server's process for a connection is the user's, and a command may have stopped it. A connection that still
-        does not answer behind that is given up, as its time-out is much longer.
-        """
+        # Runs the text over a new connection if an earlier one is silent: the server's process of a connection belongs
+        # to the user, and a command may have stopped (SIGSTOP) it. Connections that stay silent are abandoned here:
+        # their keepalive time-out is much longer.
         loop = current().loop
         began = loop.time()
-        silent = await _silent(self._links)
+        silent = await _silent_links(self._links)
         if not silent:
             return await self._in_new_process(text)
-        server_speaks = threading.Event()
-        trying = spawn(self._run_on_new_link(text, server_speaks))
+        has_replied = threading.Event()
+        trying = spawn(self._run_on_new_link(text, has_replied))
         has_answered = await done_within(trying, RECONNECT_LIMIT)
-        if not has_answered and server_speaks.is_set():  # it is there, on a loaded machine
+        if not has_answered and has_replied.is_set():  # alive, but on a loaded machine
             has_answered = await done_within(trying, LOGIN_LIMIT - RECONNECT_LIMIT)
-        for link in await _silent(silent):
-            link.give_up(loop.time() - began)
+        for link in await _silent_links(silent):
+            link.abandon(loop.time() - began)
         output = trying.result() if has_answered else None
         if output is None:
             raise EnvironmentStartError(f"backend 'ssh': {self.place} does not answer")
         return output
 
-    async def _run_on_new_link(self, text: str, server_speaks: threading.Event) -> str | None:
+    async def _run_on_new_link(self, text: str, has_replied: threading.Event) -> str | None:
         assert self._route
         with contextlib.suppress(EnvironmentStartError, *LINK_ERRORS):
-            link = await in_worker(Link, self._route, self._own, server_speaks.set)
+            link = await in_worker(Link, self._route, self._own, has_replied.set)
             try:
                 channel = await in_worker(link.transport.open_channel, "session")
                 return await printed(await in_worker(SSHStream, channel, ["/bin/sh", "-c", text]))
@@ -151,17 +136,16 @@ class SSHEnvironment(PersistentShellEnvironment):
         return None
 
     def describe_target(self, cwd: str) -> Target:
-        """Describe the host, see `PersistentShellEnvironment`."""
         assert self._route
-        return Target("ssh", "host", self._route.host, str(self._own.host), self._route.host, self.way_in())
+        return Target("ssh", "host", self._route.host, str(self._own.host), self._route.host, self.login_command())
 
-    def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the command to log in at the host by hand. It prompts for secrets, and holds none.
+    def login_command(self, command: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the command for a login by hand. It prompts for secrets, and contains none.
 
-        The name of the host is that of the settings, so that the rest of the SSH client's configuration holds for it.
+        The host's name is that of the settings: the rest of the SSH client's configuration applies too.
 
         Args:
-            command: The program to run there on a terminal; the login shell, if it is empty.
+            command: The program to run there on a terminal. Empty is the login shell.
         """
         own, route = self._own, self._route or resolve(self._own)
         config = ("-F", str(Path(own.config).expanduser())) if own.config else ()
@@ -171,25 +155,23 @@ class SSHEnvironment(PersistentShellEnvironment):
         return (*options, "-t", login, shlex.join(command)) if command else (*options, login)
 
     def find_address(self, port: int) -> Address:
-        """Return a port here that leads to one of the host, see `BaseEnvironment.address`."""
         self.ensure_started()
         return self.forwarded("localhost", port)
 
     def forwarded(self, host: str, port: int) -> Address:
-        """Return a port here that leads to one that the host can reach. It stays open until the environment's end.
+        """Return a local port that leads to a port in reach of the host. Stays open until the environment's end.
 
         Args:
-            host: Its machine, as the host knows it.
-            port: Its number.
+            host: The machine's name on the host.
+            port: The machine's port.
 
         Raises:
-            UnsupportedError: The server has refused to forward it before.
+            UnsupportedError: The server has refused this forwarding before.
             TerminalError: No port can be opened here.
         """
         return self.run_on_loop(lambda _: self._forwarding.address(host, port))
 
     def stop_target(self) -> None:
-        """Disconnect."""
         try:
             run(lambda _: self._forwarding.close())
         finally:
@@ -198,17 +180,16 @@ class SSHEnvironment(PersistentShellEnvironment):
                 self._close_links(self._links)
 
     def target_loss(self) -> str | None:
-        """Return why the connection is gone, see `PersistentShellEnvironment`."""
         if links := list(self._links):
             return next(filter(None, (link.loss() for link in links)), None)
-        return self._loss  # another thread connects anew, or tried to
+        return self._loss  # another thread is reconnecting, or has failed to
 
     # Connections.
 
     def _open_channel(self) -> paramiko.Channel:
-        """Open a channel on the first connection that has room, or on a new one.
+        """Open a channel on the first connection with room, or on a new connection.
 
-        Nothing has been run yet when it fails, so that going on elsewhere runs nothing twice.
+        A failed open has run nothing, so another connection can be tried.
         """
         tried: list[Link] = []
         while True:
@@ -227,11 +208,11 @@ class SSHEnvironment(PersistentShellEnvironment):
             return link.transport.open_channel("session")
         except LINK_ERRORS as error:
             raise EnvironmentStartError(
-                f"the SSH server {link.route} opened no session: {error}; check MaxSessions there"
+                f"backend 'ssh': the server {link.route} opened no session: {error}; check MaxSessions there"
             ) from error
 
     def _open_tcp(self, host: str, port: int) -> paramiko.Channel:
-        """Open a channel to a port that the host can reach. It takes no session of the server's."""
+        """Open a channel to a port in reach of the host. It takes no session of the server."""
         try:
             return self._live_link().transport.open_tcp(host, port)
         except paramiko.ChannelException:
@@ -262,8 +243,8 @@ class SSHEnvironment(PersistentShellEnvironment):
             link.close()
 
 
-async def _silent(links: Iterable[Link]) -> list[Link]:
-    """Return those of some links over which no sign of life comes."""
-    asked = list(links)
-    answers = await asyncio.gather(*(link.answers(PING_LIMIT) for link in asked))
-    return [link for link, has_answered in zip(asked, answers, strict=True) if not has_answered]
+async def _silent_links(links: Iterable[Link]) -> list[Link]:
+    """Return the links without an answer to a ping."""
+    links_to_ping = list(links)
+    pings = await asyncio.gather(*(link.ping(PING_LIMIT) for link in links_to_ping))
+    return [link for link, has_answered in zip(links_to_ping, pings, strict=True) if not has_answered]

@@ -1,4 +1,4 @@
-"""One authenticated connection to an SSH server, which is noticed when it falls silent."""
+"""One authenticated connection to an SSH server, with a keepalive that detects its loss."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paramiko.packet import Packetizer
 from environments.errors import EnvironmentStartError
 from environments.loop import current, done_within, in_worker, spawn
 from environments.ssh.config import Route
-from environments.ssh.login import CONNECT_TIMEOUT, check_host_keys, explained
+from environments.ssh.login import CONNECT_TIMEOUT, check_host_keys, failure_message
 from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS
 from environments.starting import current_start
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from paramiko.transport import _SocketLike
 
 KEEPALIVE = 5.0
-"""Seconds of silence after which the server is asked for a sign of life."""
-MISSED = 4
-"""Intervals of silence in a row after which it counts as lost."""
+"""Seconds of silence before a keepalive request."""
+MAX_SILENT = 4
+"""Silent intervals in a row until the connection counts as lost."""
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
-"""The fastest of paramiko's, as they need no separate check sum. The others follow in its own order."""
+"""The fastest ciphers of paramiko, as they need no separate check sum. The others follow in paramiko's order."""
 
-# Errors come to the caller as exceptions; without this, logging prints paramiko's traces to stderr as well.
+# Errors are raised to the caller. Without this handler, logging would also print paramiko's traces to stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 class _CountingPacketizer(Packetizer):
-    """Counts messages, and tells the channel when a signal ended its process, of which paramiko takes no note."""
+    """Counts messages, and turns `exit-signal` into `exit-status`: paramiko ignores the former."""
 
     count = 0
     on_first: Callable[[], object] | None = None
-    """Called behind the first message."""
+    """Called after the first message."""
 
     def read_message(self) -> tuple[int, paramiko.Message]:
         """Return the kind and the content of the next message."""
@@ -74,7 +74,7 @@ def _exit_status(channel: int, name: str) -> paramiko.Message:
 
 
 class _Transport(paramiko.Transport):
-    """Prefers fast ciphers, and opens channels on which nothing follows what closes them, see `_ChannelSender`."""
+    """Prefers fast ciphers, and opens channels with a `_ChannelSender`."""
 
     packetizer: _CountingPacketizer
 
@@ -89,24 +89,24 @@ class _Transport(paramiko.Transport):
         """Open a channel, see `paramiko.Transport`.
 
         Raises:
-            EOFError, OSError, paramiko.SSHException: The server allows no more of them on this connection, or it is
-                gone, which `Link.loss` tells: of two refusals at once, paramiko raises a ChannelException for one.
+            EOFError, OSError, paramiko.SSHException: The server allows no more channels on this connection, or the
+                connection is lost (see `Link.loss`): paramiko raises a ChannelException for one of two refusals.
         """
         channel = super().open_channel(*args, **options)
         channel.transport = cast("paramiko.Transport", _ChannelSender(self, channel))
         return channel
 
     def open_tcp(self, host: str, port: int) -> paramiko.Channel:
-        """Open a channel to a port of a host, as the server knows it. Raises as `open_channel` does."""
+        """Open a channel to a port in reach of the server. Raises as `open_channel` does."""
         return self.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0))
 
 
 class _ChannelSender:
-    """Sends the messages of one channel, in place of the transport: one after another, and none behind CLOSE.
+    """Sends the messages of one channel, in place of the transport: in order, and none after CLOSE.
 
-    A paramiko channel puts a message together under its lock and sends it behind that, so that another thread's CLOSE
-    may overtake it. An OpenSSH server that gets a message for a closed channel ends the whole connection, or gives it
-    to another channel that has that number meanwhile.
+    A paramiko channel builds a message under its lock and sends it after releasing the lock, so another thread's CLOSE
+    may overtake it. An OpenSSH server that receives a message for a closed channel ends the whole connection, or
+    delivers the message to a newer channel of the same number.
     """
 
     def __init__(self, transport: paramiko.Transport, channel: paramiko.Channel) -> None:
@@ -125,15 +125,17 @@ class _ChannelSender:
 
 
 class Link:
-    """A connection to the host of a route, with those that lead to it. It is made and closed in a worker thread.
+    """A connection to the host of a route, including the connections to its jump hosts.
+
+    The constructor and `close` block: call them in a worker thread.
 
     Args:
-        route: Where to connect to.
-        own: The settings, with the secrets for that host. Hosts on the way there never see them.
-        on_first_message: Called when a server has said something. It may be one on the way.
+        route: The route.
+        own: The settings, with secrets for that host. Jump hosts never receive them.
+        on_first_message: Called after the first message of a server, which may be a jump host.
 
     Raises:
-        EnvironmentStartError: It cannot be reached, refuses the login, or shows another key than the known one.
+        EnvironmentStartError: The host cannot be reached, refuses the login, or has another key than the known one.
     """
 
     def __init__(self, route: Route, own: SSHSettings, on_first_message: Callable[[], object] | None = None) -> None:
@@ -141,43 +143,43 @@ class Link:
         self._on_first_message = on_first_message
         self._silence: str | None = None
         self._socket: socket.socket
-        """The socket beneath all of the connections."""
+        """The socket at the bottom of all these connections."""
         self._pinging: asyncio.Task[None] | None = None
-        with contextlib.ExitStack() as opened:
-            self.transport = self._connect(route, own, opened)
-            self._opened = opened.pop_all()
+        with contextlib.ExitStack() as stack:
+            self.transport = self._connect(route, own, stack)
+            self._resources = stack.pop_all()
         self._packets = self.transport.packetizer
         current().soon(current().loop.call_later, KEEPALIVE, self._watch, self._packets.count)
 
     def loss(self) -> str | None:
-        """Return why the connection is gone, or None while it is there."""
+        """Return the reason for the loss of the connection; None while it is alive."""
         if self.transport.is_active() and not self._silence:
             return None
         return self._silence or f"the connection to {self.route} dropped"
 
-    async def answers(self, seconds: float) -> bool:
-        """Ask the server for a sign of life, and return whether it gives one within so many seconds."""
+    async def ping(self, seconds: float) -> bool:
+        """Ping the server. Returns True if a message arrives within so many seconds."""
         count = self._packets.count
-        await done_within(self._asked(), seconds)
+        await done_within(self._ping_task(), seconds)
         return self._packets.count != count
 
-    def give_up(self, seconds: float) -> None:
-        """Close the connection, as the server has given no sign of life for so many seconds. On the loop."""
+    def abandon(self, seconds: float) -> None:
+        """Close the connection after so many seconds of silence. Called on the loop."""
         self._silence = f"{self.route} has not answered for {seconds:.0f} s"
         spawn(in_worker(self.transport.close))
 
     def close(self) -> None:
         """Close the connection and all its channels."""
-        self._opened.close()
+        self._resources.close()
 
-    def _connect(self, route: Route, own: SSHSettings, opened: contextlib.ExitStack) -> _Transport:
+    def _connect(self, route: Route, own: SSHSettings, stack: contextlib.ExitStack) -> _Transport:
         client = paramiko.SSHClient()
         name, port = route.known_as
         try:
             check_host_keys(client, route)
-            wire = self._wire(route, own, opened)
-            opened.callback(_disconnect, client)
-            with self._breakable():
+            wire = self._wire(route, own, stack)
+            stack.callback(_disconnect, client)
+            with self._abortable():
                 client.connect(
                     name,
                     port,
@@ -195,50 +197,51 @@ class Link:
                 )
         except (*LINK_ERRORS, ValueError) as error:
             tried = client.get_transport()
-            had_keys = tried is not None and tried.initial_kex_done
-            raise EnvironmentStartError(explained(route, own, error, had_keys=had_keys)) from error
+            after_key_exchange = tried is not None and tried.initial_kex_done
+            message = failure_message(route, own, error, after_key_exchange=after_key_exchange)
+            raise EnvironmentStartError(message) from error
         transport = client.get_transport()
         assert isinstance(transport, _Transport)
         return transport
 
-    def _breakable(self) -> AbstractContextManager[None]:
-        """Return a context in which each wait for a connection fails when the start is stopped."""
-        return current_start().aborting(partial(_break_off, self._socket))
+    def _abortable(self) -> AbstractContextManager[None]:
+        """Return a context that makes each blocking wait for a connection fail when the start is stopped."""
+        return current_start().aborting(partial(_shut_down, self._socket))
 
-    def _wire(self, route: Route, own: SSHSettings, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
+    def _wire(self, route: Route, own: SSHSettings, stack: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
         if route.via:
-            nearer = self._connect(route.via, replace(own, password=None, passphrase=None), opened)
-            with self._breakable():
+            nearer = self._connect(route.via, replace(own, password=None, passphrase=None), stack)
+            with self._abortable():
                 channel = nearer.open_tcp(route.host, route.port)
-            opened.callback(channel.close)
+            stack.callback(channel.close)
             return channel
         if route.proxy_command:
-            self._socket = _proxied(route.proxy_command, opened)
+            self._socket = _proxy_socket(route.proxy_command, stack)
             return self._socket
-        self._socket = wire = _connected(route.host, route.port, opened)
-        # Without it each small message waits for the answer to the one before: 47 ms a command become 5.
+        self._socket = wire = _connect_tcp(route.host, route.port, stack)
+        # Without TCP_NODELAY, a small message waits for the acknowledgement of the last: 47 ms a command, not 5.
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return wire
 
     def _watch(self, count: int, silent: int = 0) -> None:
-        """Close the connection once the server has given no sign of life for too long. On the loop.
+        """Send keepalive requests, and close the connection after too much silence. Called on the loop.
 
         Args:
-            count: The number of messages that had come at the last look.
-            silent: The number of looks in a row at which none had come.
+            count: Number of messages at the last check.
+            silent: Number of checks in a row without a new message.
         """
         if not self.transport.is_active():
             return
         silent = silent + 1 if count == self._packets.count else 0
-        if silent > MISSED:
-            self.give_up(silent * KEEPALIVE)
+        if silent > MAX_SILENT:
+            self.abandon(silent * KEEPALIVE)
             return
         if silent:
-            self._asked()
+            self._ping_task()
         current().loop.call_later(KEEPALIVE, self._watch, self._packets.count, silent)
 
-    def _asked(self) -> asyncio.Task[None]:
-        """Return the task that waits for an answer, which the server gives in any case, or for the connection's end."""
+    def _ping_task(self) -> asyncio.Task[None]:
+        """Return the running ping task. Ends with the server's answer, which is always sent, or with the connection."""
         if self._pinging is None or self._pinging.done():
             self._pinging = spawn(in_worker(self._ping))
         return self._pinging
@@ -252,20 +255,20 @@ def _disconnect(client: paramiko.SSHClient) -> None:
     transport = client.get_transport()
     client.close()
     if transport:
-        transport.join()  # its thread ends a moment after it is told to
+        transport.join()  # its thread ends shortly after `close`
 
 
-def _connected(host: str, port: int, opened: contextlib.ExitStack) -> socket.socket:
-    """Return a connection, as `socket.create_connection` does, that the start which needs it can break off."""
+def _connect_tcp(host: str, port: int, stack: contextlib.ExitStack) -> socket.socket:
+    """Connect as `socket.create_connection` does; the start can abort it."""
     start = current_start()
-    addresses = start.alone(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
+    addresses = start.run_detachable(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
     failed: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         wire = socket.socket(family, kind, protocol)
-        opened.callback(wire.close)
+        stack.callback(wire.close)
         wire.settimeout(CONNECT_TIMEOUT)
         try:
-            with start.aborting(partial(_break_off, wire)):
+            with start.aborting(partial(_shut_down, wire)):
                 wire.connect(address)
         except OSError as error:
             wire.close()
@@ -275,16 +278,16 @@ def _connected(host: str, port: int, opened: contextlib.ExitStack) -> socket.soc
     raise failed or OSError(f"{host} has no address")
 
 
-def _break_off(wire: socket.socket) -> None:
-    """Have each wait on a wire fail, also that for the connection itself."""
+def _shut_down(wire: socket.socket) -> None:
+    """Make each wait on a socket fail, including a connect."""
     with contextlib.suppress(OSError):
         wire.shutdown(socket.SHUT_RDWR)
 
 
-def _proxied(command: str, opened: contextlib.ExitStack) -> socket.socket:
-    """Start a ProxyCommand on a socket pair. paramiko's own class spins for ever when the command has ended."""
+def _proxy_socket(command: str, stack: contextlib.ExitStack) -> socket.socket:
+    """Start a ProxyCommand on a socket pair. paramiko's own class spins for ever after the end of the command."""
     ours, theirs = socket.socketpair()
-    opened.callback(ours.close)
+    stack.callback(ours.close)
     with theirs:
         child = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {command}"],
@@ -292,7 +295,7 @@ def _proxied(command: str, opened: contextlib.ExitStack) -> socket.socket:
             stdout=theirs.fileno(),
             start_new_session=True,
         )
-    opened.callback(child.wait)
-    opened.callback(child.terminate)
-    opened.callback(ours.close)  # before that, as a command may end with its input alone
+    stack.callback(child.wait)
+    stack.callback(child.terminate)
+    stack.callback(ours.close)  # called first, as a command may end only at its end of input
     return ours

@@ -1,4 +1,4 @@
-"""Logging in: the host's key, ours, and error messages that help."""
+"""Login at an SSH server: host keys, private keys, and error messages with a remedy."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ log = logger(__name__)
 CONNECT_TIMEOUT = 20.0
 """Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
 _USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
-"""Names of keys in ~/.ssh that are offered where none is configured."""
+"""Names of keys in ~/.ssh that are offered without a configured key."""
 _PUBLIC = re.compile(rb"(ssh|ecdsa|sk-\w+)-\S+ AAAA|---- BEGIN SSH2 PUBLIC KEY")
-_SHOWS_KEY = "Tell where the private key is by key (TERMINAL_SSH_KEY)"
+_KEY_HINT = "Tell where the private key is by key (TERMINAL_SSH_KEY)"
 
 
-def explained(route: Route, own: SSHSettings, error: Exception, *, had_keys: bool) -> str:
-    """Return a message for a connection that failed, with the reason and the remedy.
+def failure_message(route: Route, own: SSHSettings, error: Exception, *, after_key_exchange: bool) -> str:
+    """Return the message for a failed connection, with the reason and the remedy.
 
     Args:
-        route: Its route.
-        own: The settings, with the secrets that were offered.
+        route: The route.
+        own: The settings, with the offered secrets.
         error: The exception.
-        had_keys: Whether the key exchange was done by then, so that logging in was next.
+        after_key_exchange: True if the key exchange was complete, and the login failed.
     """
-    return f"backend 'ssh' cannot connect to {route}: {_why(route, own, error, had_keys)}"
+    return f"backend 'ssh' cannot connect to {route}: {_reason(route, own, error, after_key_exchange)}"
 
 
-def _why(route: Route, own: SSHSettings, error: Exception, had_keys: bool) -> str:
+def _reason(route: Route, own: SSHSettings, error: Exception, after_key_exchange: bool) -> str:
     if isinstance(error, paramiko.BadHostKeyException):
         return _changed_key(route, error)
-    if why := _why_not_reached(route, error):
+    if why := _unreachable_reason(route, error):
         return why
-    if had_keys or isinstance(error, paramiko.AuthenticationException):
-        return _refused(route, own, error)
+    if after_key_exchange or isinstance(error, paramiko.AuthenticationException):
+        return _login_refusal(route, own, error)
     return f"{error or 'the connection was closed'}; check that an SSH server answers there, and its log"
 
 
-def _why_not_reached(route: Route, error: Exception) -> str | None:
+def _unreachable_reason(route: Route, error: Exception) -> str | None:
     match error:
         case socket.gaierror():
             return f"there is no host of that name ({error.strerror}); check TERMINAL_SSH_HOST"
@@ -65,18 +65,18 @@ def _why_not_reached(route: Route, error: Exception) -> str | None:
     return None
 
 
-def _refused(route: Route, own: SSHSettings, error: Exception) -> str:
-    """Return why the login failed: the keys that cannot be used, or else all that was offered."""
+def _login_refusal(route: Route, own: SSHSettings, error: Exception) -> str:
+    """Return the reason for a refused login: the unusable keys, or else everything that was offered."""
     usual = () if route.key_files else (Path("~/.ssh", name).expanduser() for name in _USUAL_KEYS)
     keys = [*route.key_files, *(path for path in usual if path.is_file())]
-    problems = [problem for path in keys if (problem := _problem(path, own))]
-    offered = [f"the key {path}" for path in keys if not _problem(path, own)]
+    problems = [problem for path in keys if (problem := _key_problem(path, own))]
+    offered = [f"the key {path}" for path in keys if not _key_problem(path, own)]
     in_agent = _keys_in_agent() if route.other_keys else 0
     offered += [f"{in_agent} of the agent"] if in_agent else []
     offered += ["the password"] if own.password else []
     said = "; ".join(problems)
     if not offered:
-        return said or f"there is nothing to log in with. {_SHOWS_KEY}, or {_about_agent(route)}"
+        return said or f"there is nothing to log in with. {_KEY_HINT}, or {_agent_hint(route)}"
     refused = (
         f"the server refused the login ({error}). Offered were {', '.join(offered)}; check TERMINAL_SSH_USER, "
         "TERMINAL_SSH_KEY and what the server allows: the public key belongs in ~/.ssh/authorized_keys there"
@@ -84,8 +84,8 @@ def _refused(route: Route, own: SSHSettings, error: Exception) -> str:
     return f"{said}. Apart from that, {refused}" if said else refused
 
 
-def _problem(path: Path, own: SSHSettings) -> str | None:
-    """Return why a file cannot be used as a private key, and the remedy; None if it can."""
+def _key_problem(path: Path, own: SSHSettings) -> str | None:
+    """Return why a file is unusable as a private key, and the remedy; None if it is usable."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -95,13 +95,13 @@ def _problem(path: Path, own: SSHSettings) -> str | None:
     try:
         paramiko.PKey.from_path(path)
     except (TypeError, paramiko.PasswordRequiredException):
-        return _locked(path, own)
+        return _passphrase_problem(path, own)
     except (ValueError, paramiko.SSHException):
-        return f"{path} is no private key that can be used. {_SHOWS_KEY}"
+        return f"{path} is no private key that can be used. {_KEY_HINT}"
     return None
 
 
-def _locked(path: Path, own: SSHSettings) -> str | None:
+def _passphrase_problem(path: Path, own: SSHSettings) -> str | None:
     if not own.passphrase:
         return f"the key {path} has a passphrase; set TERMINAL_SSH_PASSPHRASE, or give it to an agent: ssh-add {path}"
     try:
@@ -115,12 +115,12 @@ def _locked(path: Path, own: SSHSettings) -> str | None:
 
 
 def _public_key(path: Path) -> str:
-    """Return a message that a file is the public half of a key, with the path of the private one."""
+    """Return the message for a public key in place of a private key, with the path of the private key."""
     private = path.with_suffix("")
     found = path.suffix == ".pub" and private.is_file()
     return (
-        f"{path} is the public half of a key, which is for the server; set key (TERMINAL_SSH_KEY) to the private "
-        f"one{f', {private}' if found else ''}"
+        f"{path} is the public half of a key, for the server; set key (TERMINAL_SSH_KEY) to the private "
+        f"half{f', {private}' if found else ''}"
     )
 
 
@@ -132,11 +132,11 @@ def _keys_in_agent() -> int:
         return 0
 
 
-def _about_agent(route: Route) -> str:
+def _agent_hint(route: Route) -> str:
     if not route.other_keys:
         return "drop IdentitiesOnly from the SSH client's configuration, so that an agent's keys are offered"
     if os.environ.get("SSH_AUTH_SOCK"):
-        return "add one to the agent, which holds none or does not answer (ssh-add PATH, with SSH_AUTH_SOCK as here)"
+        return "add one to the agent, which has none or does not answer (ssh-add PATH, with SSH_AUTH_SOCK as here)"
     return "add one to an agent (eval $(ssh-agent); ssh-add PATH): SSH_AUTH_SOCK is not set here"
 
 
@@ -146,11 +146,11 @@ def _about_agent(route: Route) -> str:
 class AcceptNew(paramiko.MissingHostKeyPolicy):
     """Accepts the key of an unknown host, logs its fingerprint, and adds it to known_hosts.
 
-    The policy of paramiko that does so logs nothing, and rewrites the whole file without its comments and markers.
+    paramiko's own policy logs nothing, and rewrites the whole file without its comments and markers.
 
     Args:
         file: The file to add keys to; None adds them nowhere.
-        revoked: Keys that are refused, in base64.
+        revoked: Revoked keys, in base64.
     """
 
     def __init__(self, file: Path | None, revoked: Collection[str]) -> None:
@@ -192,11 +192,11 @@ def _append(file: Path, line: str) -> None:
 
 
 def check_host_keys(client: paramiko.SSHClient, route: Route) -> None:
-    """Have `client` check the server's key by the files of the route."""
+    """Make `client` check the server's key against the files of the route."""
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in route.known_hosts if file.is_file()]
     lines = [line.strip() for text in texts for line in text.splitlines()]
     revoked = {words[3] for line in lines if line.startswith("@revoked") and len(words := line.split()) > 3}
-    # paramiko fails on a whole file for one line that it does not understand.
+    # paramiko rejects a whole file for one line that it does not understand.
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as understood:
         understood.writelines(f"{line}\n" for line in lines if _is_understood(line) and not revoked & {*line.split()})
         understood.flush()

@@ -1,4 +1,4 @@
-"""The settings of a host that is reached over SSH."""
+"""Settings of backend `ssh`."""
 
 from __future__ import annotations
 
@@ -15,31 +15,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SSHSettings(BackendSettings):
-    """The settings of backend `ssh`. It holds no limits."""
+    """Settings of backend `ssh`. The backend enforces no limits."""
 
     prefix: ClassVar[str] = "ssh_"
     carries: ClassVar[bool] = True
 
     host: str | None = None
-    """Host name or address, or a `Host` of the SSH client's configuration; needed."""
+    """Host name, address, or a `Host` of the SSH configuration; required."""
     user: str | None = None
-    """User to log in as; the SSH client's own choice if not set."""
+    """User to log in as; the SSH configuration's choice if not set."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """Port of the SSH server; 22 if nothing else says so."""
+    """Port of the SSH server; the configuration's choice, then 22, if not set."""
     key: str | None = None
-    """Path of the private key here, which is offered before any other."""
+    """Path of the private key here, offered before any other."""
     config: str | None = None
-    """The SSH client's configuration file here; `~/.ssh/config`, then `/etc/ssh/ssh_config` if not set."""
+    """SSH configuration file here; `~/.ssh/config`, then `/etc/ssh/ssh_config` if not set."""
     password: SecretStr | None = field(default=None, metadata=NOT_IN_FILE)
-    """Password to log in with. Refused in `config.yaml`."""
+    """Password of the user. Refused in `config.yaml`."""
     passphrase: SecretStr | None = field(default=None, metadata=NOT_IN_FILE)
     """Passphrase of the private key. Refused in `config.yaml`."""
 
     def at(self, url: str) -> Self:
-        """Return settings for the host of a URL, see `BackendSettings`.
-
-        What else is configured for another host is kept, but for the user, the port and the password.
-        """
+        # Another host keeps the configured settings, except for the user, the port and the password.
         try:
             parts = urlsplit(url)
             host, user, port = parts.hostname, parts.username, parts.port

@@ -147,7 +147,7 @@ def _followed(salloc: subprocess.Popen[str]) -> str:
     for line in salloc.stderr:
         said += line
         if pending := _PENDING.search(line):
-            current_start().tell(f"waiting in the queue with job {pending[1]}")
+            current_start().report(f"waiting in the queue with job {pending[1]}")
     return said
 
 

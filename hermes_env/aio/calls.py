@@ -133,13 +133,13 @@ class Waiting:
         """Wait for output and return it; nothing at the end. What was returned before has been received by then."""
         pieces = self.call.pieces
         if self._taken and pieces is not None:
-            self._thread.soon(pieces.taken, self._taken)
+            self._thread.soon(pieces.acknowledge, self._taken)
             self._taken = 0
             await checkpoint()  # a command that prints quickly leaves other tasks their turn
         while True:
             is_done = self.call.done  # nothing is printed behind that
             if pieces:
-                taken = pieces.take()
+                taken = pieces.pop_all()
                 self._taken = sum(len(data) for _, data in taken)
                 return taken
             if is_done:

@@ -39,9 +39,9 @@ from environments.files import TargetPath, check_codec, decoded_text, encoded_te
 from environments.internal import Ended, Execution, Internal
 from environments.loop import Call, current, done, done_within, shielded, spawn, work_of
 from environments.observation.events import UNOBSERVED, Operation
-from environments.observation.observed import came_of
-from environments.options import Command, CommandOptions, CommandText, StartOptions, StreamOptions
-from environments.output import ChannelName, Teller
+from environments.observation.observed import with_result
+from environments.options import CheckedCommand, CommandOptions, CommandText, StartOptions, StreamOptions
+from environments.output import CallbackDecoder, ChannelName
 from environments.process import GRACE, Background, checked_start
 from environments.result import Capabilities
 from environments.target import Target
@@ -182,13 +182,13 @@ async def _permitted(execution: Execution) -> Work[Ended]:
 async def _result(execution: Execution) -> CommandResult:
     """Run a command. Its callback is called, and awaited, in this task."""
     command = execution.command
-    teller = Teller(command.on_output, command.binary) if command.on_output else None
+    teller = CallbackDecoder(command.on_output, command.binary) if command.on_output else None
     with execution.operation() as operation:
         ended = await awaited(await _permitted(execution), teller)
         for told in teller.finish() if teller else ():
             if inspect.isawaitable(told):
                 await told
-        return came_of(operation, ended())
+        return with_result(operation, ended())
 
 
 class TextPiece(str):
@@ -223,7 +223,7 @@ class OutputStream(Block, Generic[PieceT]):
     def __init__(self, execution: Callable[[], Execution], kind: Callable[[Any], PieceT]) -> None:
         self._execution = execution
         self._ready: deque[PieceT] = deque()
-        self._teller = Teller(partial(_add, self._ready, kind), kind is BytesPiece)
+        self._teller = CallbackDecoder(partial(_add, self._ready, kind), kind is BytesPiece)
         self._operation: Operation = UNOBSERVED
         self._waiting: Waiting | None = None
         self._has_ended = False
@@ -258,7 +258,7 @@ class OutputStream(Block, Generic[PieceT]):
         except GeneratorExit:  # the event loop was closed, and the stream goes with its last reference
             raise
         except BaseException as error:
-            self._operation.failed(error)
+            self._operation.add_error(error)
             await self.aclose()
             raise
         raise StopAsyncIteration
@@ -268,7 +268,7 @@ class OutputStream(Block, Generic[PieceT]):
         scope = self._scope = CancelScope(outer=current_scope())
         weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
         with execution.operation() as self._operation:
-            self._operation.goes_on()
+            self._operation.keep_open()
             with scope.active():
                 work = await _permitted(execution)
             waiting = self._waiting = Waiting(in_scope(scope, work), wants_pieces=True)
@@ -286,7 +286,7 @@ class OutputStream(Block, Generic[PieceT]):
             if has_ended or waiting.call.error is None:
                 ended = await waiting.result()
                 with self._scope.active():  # which says how it was ended
-                    self._result = came_of(self._operation, ended())
+                    self._result = with_result(self._operation, ended())
         self._operation.end()
 
     _end = aclose
@@ -420,7 +420,7 @@ class AsyncEnvironment(Commands):
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
         """Do the same for a command of a hook: no hook is asked, and no record is kept."""
         execution = self.sync._execution_beside(command, **options)
-        return await _result(execution._replace(way=None, command=execution.command._replace(is_own=True)))
+        return await _result(execution._replace(way=None, command=execution.command._replace(is_internal=True)))
 
     async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
@@ -436,9 +436,9 @@ class AsyncEnvironment(Commands):
     async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Do the same for a command of a hook, see `execute_own`."""
         call, background = checked_start(command, **options)
-        return await self._started(call._replace(is_own=True), background)
+        return await self._started(call._replace(is_internal=True), background)
 
-    async def _started(self, command: Command, background: Background) -> AsyncProcess:
+    async def _started(self, command: CheckedCommand, background: Background) -> AsyncProcess:
         self.touch()
         run = self.sync.internal.run_in_background
         return AsyncProcess(await awaited(lambda call: run(call, command, background)))
@@ -552,10 +552,10 @@ class AsyncPool(Block):
             TerminalError: The pool was closed.
         """
         pool = self.sync
-        lease = pool._new_lease(timeout)
+        lease = pool.new_lease(timeout)
         try:
-            env = await awaited(lambda _: pool._lend(lease))
+            env = await awaited(lambda _: pool.acquire(lease))
             lease.has_begun = True
             yield AsyncEnvironment.of(env)
         finally:
-            pool._release(lease)
+            pool.release(lease)

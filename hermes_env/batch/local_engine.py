@@ -103,16 +103,16 @@ class LocalEngine:
 
     async def _result(self, pool: Pool, task: Task, scope: CancelScope) -> Result:
         with scope.active():
-            lease = pool._new_lease(None)
+            lease = pool.new_lease(None)
         try:
             with scope.active():
-                env = await pool._lend(lease)
+                env = await pool.acquire(lease)
             if not await self._may_begin(task):
                 return not_begun(task.id)
             lease.has_begun = True
             return await run_task(env, task, work=self._plan.work, timeout=self._plan.timeout, scope=scope)
         finally:
-            pool._release(lease)
+            pool.release(lease)
 
     async def _may_begin(self, task: Task) -> bool:
         answer = current().loop.create_future()

@@ -66,7 +66,7 @@ def run_batch(
 
     Args:
         tasks: The path of a file with a JSON object a line, `-` for standard input, or an iterable of `Task` objects or
-            mappings. See docs/batch.md for the fields.
+            mappings. See docs/many-environments.md for the fields.
         settings: The environments: a backend's name, what `load_settings` returns, or arguments of
             `create_environment` by name, with `backend`. None is what is configured. A task's own go over them.
         work: Python code that works on a task, called as `work(env, task)` in place of the task's command or script.
@@ -89,7 +89,7 @@ def run_batch(
         on_result: Receives each result, once it is written. Both are called in one thread, and the batch waits for
             them. Their exceptions are logged.
         interrupt: Ends the batch when it is set, as Ctrl-C does; the summary is returned then.
-        address: The address of a cluster, see docs/batch.md.
+        address: The address of a cluster, see docs/many-environments.md.
         resources: Resources of a cluster that an environment takes, by name.
         more_settings: Arguments of `create_environment` by name, such as `image`, over those of `settings`. Its
             `timeout` has to be given in `settings`.

@@ -69,7 +69,7 @@ async def run_task(
 
 def _may_block(env: BaseEnvironment) -> bool:
     """Return True if calls reach hooks, observers or callbacks of the user, which the loop thread must not wait for."""
-    return env.gate.asks_about_commands or env.observation.is_observed or env.progress.is_heard
+    return env.gate.asks_about_commands or env.observation.is_observed or env.progress.has_receiver
 
 
 async def _write(env: BaseEnvironment, path: str, contents: str | bytes) -> None:

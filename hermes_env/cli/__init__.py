@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 # Read by its path, as `environments` may be another package.
-if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "own_names.py"))["taken_name"]():
+if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "own_names.py"))["name_conflict"]():
     sys.stderr.write(f"hermes-env: {_taken}\n")
     sys.exit(125)
 

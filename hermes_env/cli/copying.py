@@ -204,9 +204,9 @@ def download_stream(environment: BaseEnvironment, source: str, output: LiveOutpu
         return
     progress, what = environment.progress, f"downloading {source}"
     count = Counter(progress, what, status.size)
-    progress.report(what, 0, status.size)
+    progress.report_now(what, 0, status.size)
     _show(environment, source, _Shown(output, count))
-    progress.report(what, count.done, count.done, complete=True)
+    progress.report_now(what, count.done, count.done, complete=True)
 
 
 def _show(environment: BaseEnvironment, source: str, sink: _Shown) -> None:

@@ -18,7 +18,7 @@ from environments.cancellation import CancelScope, start_limit
 from environments.errors import CallCancelledError
 from environments.loop import run
 from environments.observation.events import Operation, Status
-from environments.options import Command, checked
+from environments.options import CheckedCommand, checked
 from environments.output import BoundedCapture, Channel
 from environments.plain_number import plain_number
 from environments.process import Background, Process
@@ -195,13 +195,13 @@ def run_streamed(
         background = Background("none" if source is None else "open", sink=output).copied(operation)
         ended = _run(environment, call, background, output, operation, scope, timeout, source)
         if copy := background.output_copy:
-            operation.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **copy.facts())
+            operation.add_facts(status=ended.status, exit_code=ended.exit_code, note=ended.note, **copy.facts())
     return ended
 
 
 def _run(
     environment: BaseEnvironment,
-    call: Command,
+    call: CheckedCommand,
     background: Background,
     output: LiveOutput | CapturedOutput,
     operation: Operation,
@@ -218,7 +218,7 @@ def _run(
             process = run(lambda waiting: environment.internal.run_in_background(waiting, endless, background))
         except CallCancelledError:
             return _INTERRUPTED
-        operation.target_told()
+        operation.mark_sent()
         code = _attended(process, output, scope, limit if timeout is None else clock.left, source)
     if code is None:
         if scope.cancelled:

@@ -11,7 +11,7 @@ import typer
 
 from environments.errors import SettingsError
 from environments.extras import missing_library
-from environments.secrets import keep_secret
+from environments.secrets import register_secret
 from hermes_env.cli.errors import EndedBySignalError
 from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, seconds, settings_from
 
@@ -65,7 +65,7 @@ def mcp_command(
     2 wrong usage or setting.
     """
     token = _taken_token()
-    keep_secret(TOKEN, token)
+    register_secret(TOKEN, token)
     settings = settings_from(assignments, cwd=cwd, record=record)
     try:
         import anyio

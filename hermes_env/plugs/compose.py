@@ -1,4 +1,4 @@
-"""Settings from a `compose.yaml` of one service, see docs/plugs/inspect_ai.md."""
+"""Settings from a `compose.yaml` of one service, see docs/agents.md."""
 
 from __future__ import annotations
 

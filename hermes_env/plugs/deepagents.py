@@ -1,4 +1,4 @@
-"""A sandbox for deepagents on every backend, see docs/plugs/deepagents.md."""
+"""A sandbox for deepagents on every backend, see docs/agents.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An environment for Harbor's trials on every backend that has images, see docs/plugs/harbor.md."""
+"""An environment for Harbor's trials on every backend that has images, see docs/agents.md."""
 
 from __future__ import annotations
 

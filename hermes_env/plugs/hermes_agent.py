@@ -1,4 +1,4 @@
-"""hermes-agent's terminal, file and code tools in our environments, see docs/plugs/hermes_agent.md."""
+"""hermes-agent's terminal, file and code tools in our environments, see docs/agents.md."""
 
 from __future__ import annotations
 

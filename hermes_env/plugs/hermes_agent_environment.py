@@ -1,4 +1,4 @@
-"""An environment of ours in the form of hermes-agent's own ones, see docs/plugs/hermes_agent.md."""
+"""An environment of ours in the form of hermes-agent's own ones, see docs/agents.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sandboxes for inspect_ai on every backend: `sandbox="hermes"`, see docs/plugs/inspect_ai.md."""
+"""Sandboxes for inspect_ai on every backend: `sandbox="hermes"`, see docs/agents.md."""
 
 from __future__ import annotations
 

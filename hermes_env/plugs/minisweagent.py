@@ -1,4 +1,4 @@
-"""An environment for mini-swe-agent on every backend, see docs/plugs/minisweagent.md."""
+"""An environment for mini-swe-agent on every backend, see docs/agents.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""openai-agents on every backend: an executor for its `ShellTool`, and sandboxes. See docs/plugs/openai_agents.md."""
+"""openai-agents on every backend: an executor for its `ShellTool`, and sandboxes. See docs/agents.md."""
 
 from __future__ import annotations
 

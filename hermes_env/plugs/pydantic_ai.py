@@ -1,4 +1,4 @@
-"""Workspaces for pydantic-ai on every backend, see docs/plugs/pydantic_ai.md."""
+"""Workspaces for pydantic-ai on every backend, see docs/agents.md."""
 
 from __future__ import annotations
 

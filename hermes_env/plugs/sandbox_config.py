@@ -1,4 +1,4 @@
-"""The configuration of inspect_ai's sandboxes, see docs/plugs/inspect_ai.md."""
+"""The configuration of inspect_ai's sandboxes, see docs/agents.md."""
 
 from __future__ import annotations
 

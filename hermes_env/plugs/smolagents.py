@@ -1,4 +1,4 @@
-"""An executor for smolagents' code agents on every backend, see docs/plugs/smolagents.md."""
+"""An executor for smolagents' code agents on every backend, see docs/agents.md."""
 
 from __future__ import annotations
 

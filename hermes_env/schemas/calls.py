@@ -12,7 +12,7 @@ from code_execution import ExecutionResult, execute_code
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.log import logger
-from environments.observation.observed import came_of_tool
+from environments.observation.observed import with_tool_result
 from environments.output import TextCallback
 from environments.tasks import get_environment
 from environments.validation import closest
@@ -126,9 +126,9 @@ def _result(
         return _told_of_script(run, on_images)
     with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as operation:
         if name in tools.own:
-            return came_of_tool(operation, env.model_view().value(_awaited(tools.own[name](**arguments))))
+            return with_tool_result(operation, env.model_view().value(_awaited(tools.own[name](**arguments))))
         with watching_output(on_output):
-            return came_of_tool(operation, model_tools(env)[name](**arguments))
+            return with_tool_result(operation, model_tools(env)[name](**arguments))
 
 
 def _session(given: object) -> str | bool | None:

@@ -53,7 +53,7 @@ class ProcessOutput:
         if self._also:
             self._also(data)
 
-    def take(self, final: bool) -> str:
+    def read_new(self, final: bool) -> str:
         """Return the output since the last call, for the handle's `read`. See `ReadableSink`."""
         return self._of_handle.next(final)[0]
 

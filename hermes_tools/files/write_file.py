@@ -12,7 +12,7 @@ from environments.errors import (
     TargetIsADirectoryError,
     TerminalError,
 )
-from environments.files import WriteTerms, WriteTermsError, run_on_files
+from environments.files import WriteConditionError, WriteConditions, run_on_files
 from environments.write_guard import WriteGuard
 from hermes_tools.files.target_paths import target_path
 
@@ -53,16 +53,16 @@ def write_file(env: BaseEnvironment, path: str, content: str) -> WriteResult:
         return {"path": path, "error": f"{path} is not written: {len(data):,} bytes are over {MAX_WRITTEN_BYTES:,}"}
     if where.endswith("/"):
         return {"path": path, "error": f"{path} is not written: it ends in a slash, as a directory does"}
-    terms = WriteTerms(WriteGuard.of(env.settings), unless_crlf=b"\n" in data)
+    conditions = WriteConditions(WriteGuard.of(env.settings), unless_crlf=b"\n" in data)
     try:
         try:
-            created = run_on_files(env, lambda files: files.write(where, data, terms=terms))
-        except WriteTermsError as error:
+            created = run_on_files(env, lambda files: files.write(where, data, conditions=conditions))
+        except WriteConditionError as error:
             if error.kind != "crlf":
                 return {"path": path, "error": f"{path} is not written: {error}"}
             data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
-            terms = replace(terms, unless_crlf=False)
-            created = run_on_files(env, lambda files: files.write(where, data, terms=terms))
+            conditions = replace(conditions, unless_crlf=False)
+            created = run_on_files(env, lambda files: files.write(where, data, conditions=conditions))
     except (EnvironmentLostError, EnvironmentStartError):
         raise
     except TargetIsADirectoryError:

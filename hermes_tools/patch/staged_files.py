@@ -11,7 +11,7 @@ from typing import Any, Literal
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import CallCancelledError, EnvironmentLostError, TargetFileNotFoundError, TerminalError
-from environments.files import TargetFiles, WriteTerms, WriteTermsError, run_on_files
+from environments.files import TargetFiles, WriteConditionError, WriteConditions, run_on_files
 from environments.write_guard import WriteGuard
 from hermes_tools.files.read_file import read_bytes, unreadable
 from hermes_tools.files.target_paths import target_path
@@ -63,7 +63,7 @@ class _Move:
     async def undo(self, files: TargetFiles, guard: WriteGuard) -> None:
         try:
             await files.move(self.target, self.source, guard)
-        except WriteTermsError as error:
+        except WriteConditionError as error:
             if error.kind != "exists":  # it was not moved
                 raise
 
@@ -78,11 +78,11 @@ class _Change:
     new: bytes | None
 
     async def do(self, files: TargetFiles, guard: WriteGuard) -> None:
-        terms = WriteTerms(guard, expected=self.old, must_be_new=self.old is None)
+        conditions = WriteConditions(guard, expected=self.old, must_be_new=self.old is None)
         if self.new is not None:
-            await files.write(self.where, self.new, terms=terms)
+            await files.write(self.where, self.new, conditions=conditions)
         else:
-            await files.check(self.where, terms)
+            await files.check(self.where, conditions)
             await files.delete(self.where, guard)
 
     async def undo(self, files: TargetFiles, guard: WriteGuard) -> None:
@@ -92,7 +92,7 @@ class _Change:
         with contextlib.suppress(TargetFileNotFoundError):
             if await files.read(self.where, len(self.old) + 1) == self.old:
                 return
-        await files.write(self.where, self.old, terms=WriteTerms(guard))
+        await files.write(self.where, self.old, conditions=WriteConditions(guard))
 
 
 class StagedFiles:
@@ -212,7 +212,7 @@ class StagedFiles:
 
     def _load(self, path: str, where: str, replacing: tuple[str, str] | None) -> TextFile:
         if self._several:
-            self._check(path, where, WriteTerms(self._guard))
+            self._check(path, where, WriteConditions(self._guard))
         data = self._replace(path, where, *replacing) if replacing else None
         try:
             if data is None:
@@ -251,7 +251,7 @@ class StagedFiles:
         if where not in self._files:
             raise_if_interrupted()
             if self._several:
-                self._check(path, where, WriteTerms(self._guard, must_be_new=True))
+                self._check(path, where, WriteConditions(self._guard, must_be_new=True))
             self._files[where] = _Staged(path, None, None)
         elif self._files[where].current is not None:
             raise StagingError(f"{path} exists already")
@@ -276,9 +276,9 @@ class StagedFiles:
             self._begun.append(_Change(path, where, data, data.replace(old.encode(), new.encode())))
         return before[0]
 
-    def _check(self, path: str, where: str, terms: WriteTerms) -> None:
+    def _check(self, path: str, where: str, conditions: WriteConditions) -> None:
         try:
-            self._run(path, lambda files: files.check(where, terms))
+            self._run(path, lambda files: files.check(where, conditions))
         except EnvironmentLostError:
             raise
         except TerminalError as error:
@@ -296,7 +296,7 @@ class StagedFiles:
             run_on_files(self._env, work)
         except CallCancelledError as error:
             raise ToolInterruptedError("it was interrupted") from error
-        except WriteTermsError as error:
+        except WriteConditionError as error:
             if error.kind == "refused":
                 raise StagingError(f"{path} is not written: {error}") from error
             if error.kind == "exists":

@@ -27,24 +27,24 @@ class WebSettings:
     """The search provider, and limits for pages."""
 
     search_provider: ProviderName | None = None
-    """The search provider: `searxng`, `brave`, `tavily` or `ddgs`. If not set, the first that has its URL or
-    key; `ddgs` needs neither, but the extra `ddgs`, and has to be chosen."""
+    """Search provider: `searxng`, `brave`, `tavily` or `ddgs`; if not set, the first with a URL or key. `ddgs` needs
+    its extra."""
     searxng_url: str | None = None
-    """URL of a SearXNG of yours. Its settings must allow the format `json`."""
+    """URL of your SearXNG, whose settings must allow the format `json`. Variable `SEARXNG_URL`."""
     brave_url: str = "https://api.search.brave.com"
     """URL of Brave's search API."""
     tavily_url: str = "https://api.tavily.com"
     """URL of Tavily's API."""
     allow_private: tuple[str, ...] = ()
-    """Hosts and networks (`intranet.example`, `10.1.0.0/16`) that pages are read from although they are not public."""
+    """Hosts and networks, such as `10.1.0.0/16`, that pages may come from although they are not public."""
     timeout: PositiveFloat = 30.0
-    """Seconds that one call may take."""
+    """Seconds that a call may take."""
     max_bytes: PositiveInt = 10_000_000
-    """Bytes of a page, when unpacked. A larger one is an error."""
+    """Bytes of an unpacked page; a larger page is an error."""
     extract_char_limit: PositiveInt = 100_000
     """Characters of a page that are returned."""
     user_agent: str = "Mozilla/5.0 (compatible; hermes-environments)"
-    """The header User-Agent of all requests."""
+    """User-Agent header of all requests."""
 
     def __post_init__(self) -> None:
         for entry in self.allow_private:

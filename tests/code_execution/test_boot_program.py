@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from code_execution.boot_program import ProjectsOwn, remove, stage
+from code_execution.boot_program import ProjectModuleFinder, remove, stage
 
 
 def mode(path: Path) -> int:
@@ -115,7 +115,7 @@ def test_a_project_s_module_of_the_script_s_name_is_found_behind_it(
         place.mkdir()
         (place / "script.py").write_text(f"PLACE = {place.name!r}")
     monkeypatch.setattr(sys, "path", [str(own), str(project)])
-    finder = ProjectsOwn(f"{own}/script.py")
+    finder = ProjectModuleFinder(f"{own}/script.py")
     found = finder.find_spec("script")
     assert isinstance(found, importlib.machinery.ModuleSpec)
     assert found.origin == str(project / "script.py")

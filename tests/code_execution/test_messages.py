@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from code_execution.output import LONGEST, Messages
+from code_execution.output import LONGEST, BootMessages
 from environments.errors import TerminalError
 
 SAID = (
@@ -18,26 +18,26 @@ SHOWN = b"warning\nfrom it \x1e no \x1e{word} 2\n message\nbetweenthe end\x1e{se
 EVENTS = ["begun", (7, b"\x1e{secret} z\n", False), (7, b"yz\n", True), (3, "some")]
 
 
-def messages(*, has_keeper: bool) -> tuple[Messages, list[object]]:
+def messages(*, has_supervisor: bool) -> tuple[BootMessages, list[object]]:
     """Return one whose words are known, and what it tells."""
-    made, told = Messages(), []
-    made.has_keeper = has_keeper
+    made, told = BootMessages(), []
+    made.has_supervisor = has_supervisor
     made.on_begun = lambda: told.append("begun")
     made.on_request = lambda connection, part, is_last: told.append((connection, named(part, made), is_last))
     made.on_end = lambda: told.append((made.exit_code, made.left))
     return made, told
 
 
-def filled(text: bytes, made: Messages) -> bytes:
+def filled(text: bytes, made: BootMessages) -> bytes:
     return text.replace(b"{word}", made.word.encode()).replace(b"{secret}", made.secret.encode())
 
 
-def named(data: bytes, made: Messages) -> bytes:
+def named(data: bytes, made: BootMessages) -> bytes:
     return data.replace(made.word.encode(), b"{word}").replace(made.secret.encode(), b"{secret}")
 
 
 def heard(cuts: tuple[int, ...]) -> tuple[bytes, list[object], list[object]]:
-    made, told = messages(has_keeper=True)
+    made, told = messages(has_supervisor=True)
     said = filled(SAID, made)
     ends = (0, *cuts, len(said))
     shown = b"".join(made.feed(said[begin:end]) for begin, end in pairwise(ends))
@@ -46,7 +46,7 @@ def heard(cuts: tuple[int, ...]) -> tuple[bytes, list[object], list[object]]:
 
 
 def test_messages_mean_the_same_wherever_they_are_cut() -> None:
-    size = len(filled(SAID, Messages()))
+    size = len(filled(SAID, BootMessages()))
     expected = SHOWN, EVENTS, [1, True, "6f0d0d0a", True, False, None]
     assert heard(()) == expected
     assert [cuts for cuts in combinations(range(1, size, 3), 2) if heard(cuts) != expected] == []
@@ -55,7 +55,7 @@ def test_messages_mean_the_same_wherever_they_are_cut() -> None:
 
 
 def test_nothing_is_held_back_that_cannot_be_a_message() -> None:
-    made, _ = messages(has_keeper=True)
+    made, _ = messages(has_supervisor=True)
     assert made.feed(b"text\n\x1e") == b"text\n"
     assert made.feed(b"x") == b"\x1ex"
     assert made.feed(filled(b"more \x1e{word}", made)[:-3]) == b"more "
@@ -63,15 +63,15 @@ def test_nothing_is_held_back_that_cannot_be_a_message() -> None:
 
 @pytest.mark.parametrize("said", [b"\x1e", b"\x1e{word} 1", b"\x1e{word} +6f0d0d0a\nx\x1e{secret} r 1 9 1\nhalf"])
 def test_a_message_that_is_cut_off_by_the_end_is_shown(said: bytes) -> None:
-    made, told = messages(has_keeper=True)
+    made, told = messages(has_supervisor=True)
     text = filled(said, made)
     assert (made.feed(text) + made.feed(b"", final=True)).endswith(text.rpartition(b"\n\x1e")[2][-10:])
     assert made.chosen is None and told in ([], ["begun"])
 
 
 def test_a_script_that_knows_the_word_of_its_start_says_nothing_to_us() -> None:
-    for has_keeper in (True, False):
-        made, told = messages(has_keeper=has_keeper)
+    for has_supervisor in (True, False):
+        made, told = messages(has_supervisor=has_supervisor)
         made.feed(filled(b"\x1e{word} 0\n\x1e{word} +00\n", made))
         forged = filled(b"\x1e{word} -\n\x1e{word} failed no\n\x1e{word} 5\n\x1e{word} e 0 none\n\x1e{word} z\n", made)
         assert made.feed(forged) == forged
@@ -81,8 +81,8 @@ def test_a_script_that_knows_the_word_of_its_start_says_nothing_to_us() -> None:
 
 def test_no_keeper_is_listened_to_before_the_script_has_begun_or_where_there_is_none() -> None:
     early = b"\x1e{secret} e 0 none\n\x1e{secret} z\n"
-    for has_keeper, before in ((True, b""), (False, b""), (False, b"\x1e{word} +00\n")):
-        made, _ = messages(has_keeper=has_keeper)
+    for has_supervisor, before in ((True, b""), (False, b""), (False, b"\x1e{word} +00\n")):
+        made, _ = messages(has_supervisor=has_supervisor)
         made.feed(filled(before, made))
         assert made.feed(filled(early, made)) == filled(early, made)
         assert (made.exit_code, made.removed) == (None, False)
@@ -94,7 +94,7 @@ def test_no_keeper_is_listened_to_before_the_script_has_begun_or_where_there_is_
 )
 def test_what_carries_the_keepers_word_and_is_none_of_its_messages_is_an_error(forged: bytes) -> None:
     """A script may read that word from its keeper's memory."""
-    made, told = messages(has_keeper=True)
+    made, told = messages(has_supervisor=True)
     made.feed(filled(b"\x1e{word} +00\n", made))
     with pytest.raises(TerminalError, match="tampered with"):
         made.feed(filled(b"\x1e{secret} ", made) + forged)
@@ -102,13 +102,13 @@ def test_what_carries_the_keepers_word_and_is_none_of_its_messages_is_an_error(f
 
 
 def test_what_the_start_says_of_a_failure_is_kept() -> None:
-    made, told = messages(has_keeper=True)
+    made, told = messages(has_supervisor=True)
     assert made.feed(filled(b"\x1e{word} 0\n\x1e{word} failed [Errno 28] No space\n", made)) == b""
     assert (made.failed, made.begun, told) == ("[Errno 28] No space", False, [])
-    made, _ = messages(has_keeper=True)
+    made, _ = messages(has_supervisor=True)
     made.feed(filled(b"\x1e{word} -\n", made))
     assert made.none_found
 
 
 def test_two_have_no_word_in_common() -> None:
-    assert len({word for _ in range(5) for word in (Messages().word, Messages().secret)}) == 10
+    assert len({word for _ in range(5) for word in (BootMessages().word, BootMessages().secret)}) == 10

@@ -17,9 +17,9 @@ from targets.figures import DRAWS_TWO, FIGURE
 from targets.python_sessions import *  # noqa: F403  # the tests that hold wherever a stream goes both ways
 
 from code_execution import PythonSession, execute_code
-from code_execution.output import Results
-from code_execution.session import AFRESH, MOST_NAMES, KeptPython
-from code_execution.session_program import drawn_figures
+from code_execution.output import SessionMessages
+from code_execution.session import MOST_NAMES, RESTARTED, SessionPython
+from code_execution.session_program import draw_figures
 from code_execution.start import PythonProcess
 from environments import (
     BaseEnvironment,
@@ -86,16 +86,16 @@ def test_an_interrupt_that_comes_as_the_script_does_ends_that_one_alone(env: Bas
     """One that is sent along with the script comes before this has begun."""
     with PythonSession(env) as session:
         session.execute("x = 0")
-        send = KeptPython.send
+        send = SessionPython.send
         for number in range(20):
             stop = threading.Event()
 
-            def sent(python: KeptPython, *args: Any, stop: threading.Event = stop) -> None:
+            def sent(python: SessionPython, *args: Any, stop: threading.Event = stop) -> None:
                 send(python, *args)
                 stop.set()
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(KeptPython, "send", sent)
+                patch.setattr(SessionPython, "send", sent)
                 result = session.execute("x += 1\n__import__('time').sleep(60)", interrupt=stop)
             assert (result.status, result.note) == ("interrupted", None)
             assert session.execute("x").value in map(str, range(number + 2))
@@ -258,10 +258,10 @@ def test_a_new_python_says_that_the_variables_are_gone(env: BaseEnvironment) -> 
         session.execute("x = 1")
         pid = session.execute("import os; os.getpid()").value
         env.execute_oneshot(f"kill -KILL {pid}")
-        while session._python and session._python.process.runs:
+        while session._python and session._python.process.is_running:
             time.sleep(0.01)
         result = session.execute("1")
-        assert (result.value, result.note) == ("1", AFRESH)
+        assert (result.value, result.note) == ("1", RESTARTED)
 
 
 # Its parts.
@@ -289,10 +289,10 @@ def pyplot(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
 
 def test_open_figures_are_taken_up_to_a_limit_and_closed(pyplot: dict[int, bytes]) -> None:
     pyplot |= {number: b"%d" % number for number in range(12)}
-    assert drawn_figures() == ([b"%d" % number for number in range(10)], 2)
-    assert drawn_figures() == ([], 0)
+    assert draw_figures() == ([b"%d" % number for number in range(10)], 2)
+    assert draw_figures() == ([], 0)
     pyplot |= {1: b"x" * (5 * 1024 * 1024 + 1), 2: b"small"}
-    assert drawn_figures() == ([b"small"], 1)
+    assert draw_figures() == ([b"small"], 1)
 
 
 def test_figures_come_back_as_images(env: BaseEnvironment) -> None:
@@ -310,11 +310,11 @@ def test_results_are_found_at_every_cut() -> None:
         b"out\x1e" + mark + b"v 3 0\nabc" + mark + b"v 2 1\nde" + mark + b"i 4 1\n\x1ePNG" + mark + b"d 7 1 5 0\nlate"
     )
     for cut in range(len(stream) + 1):
-        results = Results(word, 100)
+        results = SessionMessages(word, 100)
         done: list[int] = []
 
-        def note(number: int, results: Results = results, done: list[int] = done) -> None:
-            results.is_heard = False
+        def note(number: int, results: SessionMessages = results, done: list[int] = done) -> None:
+            results.passes_output = False
             done.append(number)
 
         results.on_done = note
@@ -326,7 +326,7 @@ def test_results_are_found_at_every_cut() -> None:
 def test_results_that_lie_take_no_more_than_their_limit() -> None:
     word = "0123456789abcdef"
     mark = b"\x1e" + word.encode() + b" "
-    results = Results(word, 1000)
+    results = SessionMessages(word, 1000)
     for _ in range(100):
         assert results.feed(mark + b"v 4000 0\n" + b"x" * 4000) == b""
     assert len(results.result().value or b"") <= 1000
@@ -335,7 +335,7 @@ def test_results_that_lie_take_no_more_than_their_limit() -> None:
     assert len(results.result().figures) == 10
     for lie in (b"v 99999999 0\n", b"x" * 5000, b"d 1 2\n", b"d -1 a b c\n", b"v -1 0\n"):
         with pytest.raises(TerminalError, match="tampered"):
-            Results(word, 1000).feed(mark + lie)
+            SessionMessages(word, 1000).feed(mark + lie)
 
 
 KILLED_SOON = """
@@ -351,7 +351,7 @@ def test_a_script_that_was_on_its_way_when_the_python_ended_is_not_run_by_the_sh
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(PythonProcess, "_note_end", lambda _: ended.set())  # as if it had not arrived yet
+    monkeypatch.setattr(PythonProcess, "_report_end", lambda _: ended.set())  # as if it had not arrived yet
     process = env.start("sleep 1000")
     with PythonSession(env) as session:
         assert session.execute(KILLED_SOON).status == "success"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_execution import execute_code
-from code_execution.output import ShortPaths
+from code_execution.output import PathShortener
 from environments import BaseEnvironment
 
 
@@ -108,7 +108,7 @@ LONG = [f'File "{PLACE}/script.py"', f'File "{PLACE}/hermes_tools.py"', f"{PLACE
 )
 def test_pieces_of_any_size_are_shortened_as_the_whole_is(words: list[str], cuts: list[int], only: bool) -> None:
     data = "".join(words).encode()
-    paths = ShortPaths(PLACE, in_tracebacks=only)
+    paths = PathShortener(PLACE, in_tracebacks=only)
     shown, last = b"", 0
     for cut in sorted(cut for cut in cuts if cut <= len(data)):
         shown, last = shown + paths.feed(data[last:cut]), cut
@@ -136,10 +136,10 @@ def test_a_path_is_shortened_wherever_it_is_cut_and_one_that_the_end_cuts_is_sho
     failed = []
     for only, shown in SHOWN.items():
         for cut in range(len(OUTPUT) + 1):
-            paths = ShortPaths(PLACE, in_tracebacks=only)
+            paths = PathShortener(PLACE, in_tracebacks=only)
             pieces = [paths.feed(OUTPUT[:cut].encode()), paths.feed(OUTPUT[cut:].encode()), paths.feed(b"", final=True)]
             if b"".join(pieces).decode() != shown:
                 failed.append((only, cut))
     assert failed == []
-    paths = ShortPaths(PLACE, in_tracebacks=True)
+    paths = PathShortener(PLACE, in_tracebacks=True)
     assert paths.feed(f"text {PLACE} File".encode()) == f"text {PLACE} ".encode()

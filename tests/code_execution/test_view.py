@@ -104,7 +104,7 @@ def test_a_script_may_have_ended_before_there_is_a_socket(
     begin = Run._while_it_starts
 
     def late(run: Run) -> None:
-        assert not run._python.is_kept or time.sleep(1) is None
+        assert not run._python.is_supervised or time.sleep(1) is None
         begin(run)
 
     monkeypatch.setattr(Run, "_while_it_starts", late)

@@ -85,7 +85,7 @@ def test_an_error_of_the_target_holds_no_secret(env: BaseEnvironment, monkeypatc
     def fail(*_: object) -> None:
         raise TerminalError(f"cannot write {SECRET}")
 
-    monkeypatch.setattr("code_execution.staging.Staging.here", fail)
+    monkeypatch.setattr("code_execution.staging.Staging.stage_here", fail)
     result = execute_code("print(1)", env=env)
     assert (result.output, result.error) == ("cannot write [REDACTED:MY_API_KEY]",) * 2
 

@@ -1,11 +1,11 @@
 """The documents, and the examples in them.
 
-An example is a fenced block. What a comment in the line above says of it holds for it alone:
+An example is a fenced block, which runs alone. A comment in the line above may mark it:
 
-- `<!-- not run: REASON -->`: it is left alone. The reason is one of `REASONS`.
-- `<!-- printed -->`: this is no example, but what the one above it prints; `...` stands for any text within a line.
+- `<!-- not run: REASON -->`: the example is not run. The reason is one of `REASONS`.
+- `<!-- printed -->`: the block is the output of the example above it; `...` stands for any text within a line.
 
-A block whose first line is a comment with a file's name, such as `# count.py`, is that file, for the blocks below it.
+A file that a shell example needs is made in that example, by a here-document: `cat >report.py <<'EOF'`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ DOCUMENTS = sorted(
 )
 RUN = {"python", "sh", "yaml"}
 LANGUAGES = {*RUN, "toml", "json", "text"}
-"""What a fence may name. `text` is no example, `toml` and `json` are read but not used, the others are run."""
+"""Languages of a fence. `text` is no example, `toml` and `json` are parsed, the others are run."""
 REASONS = {
     "it installs packages",
     "it takes minutes, and CI runs it as it is",
     "it changes the machine it runs on",
-    "it is a part of a file, which a test runs whole",
     "it needs an account with a model's maker",
     "it needs a cluster",
     "it needs a framework that is tested in an environment of its own",
@@ -36,13 +35,12 @@ REASONS = {
     "it waits for somebody who types",
     "it serves until it is stopped",
 }
-"""Why an example is not run. One that is not among these is run."""
+"""The reasons not to run an example."""
 _FENCE = re.compile(
     r"(?:^ *<!-- (?P<mark>[^\n]*?) -->\n+)?^(?P<indent> *)(?P<fence>`{3,})(?P<language>[^\s`]*)[^\n]*\n"
     r"(?P<text>.*?)^ *(?P=fence) *$",
     re.MULTILINE | re.DOTALL,
 )
-_FILE = re.compile(r"# ([\w./-]+\.\w+)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +55,17 @@ class Example:
 
     @property
     def reason(self) -> str | None:
-        """Why it is not run, if it is not."""
+        """The reason why it is not run; None if it is run."""
         return self.mark.removeprefix("not run: ") if self.mark.startswith("not run: ") else None
 
     @property
     def is_output(self) -> bool:
-        """Whether it is what the example above it prints."""
+        """True for the output of the example above it."""
         return self.mark == "printed"
 
     @property
-    def file(self) -> str | None:
-        """The name of the file that it is, if it is one."""
-        found = _FILE.match(self.text)
-        return found[1] if found else None
-
-    @property
     def place(self) -> str:
-        """Where it stands."""
+        """Its file and line."""
         return f"{self.document}:{self.line}"
 
 
@@ -83,7 +75,7 @@ def name_of(document: Path) -> str:
 
 
 def given_to(document: Path) -> Path:
-    """Return the file that makes what a document takes for granted, where there is one."""
+    """Return the path of the file that makes what a document takes for granted."""
     words = document.relative_to(ROOT).with_suffix("").as_posix().replace("/", "_").replace("-", "_")
     return GIVEN / f"{words}.py"
 

@@ -1,15 +1,15 @@
 """Run the examples of a document: `python -m docs.run_page docs/commands.md`.
 
-Its examples run in order and share names, the working directory and variables, as for a reader who tries one after the
-other; those of `ALONE` share no names. What a page takes for granted, such as a host, is made by the file of its name
-in `given/`, which may add to `replaced` (words of the examples that mean something else here) and put what is to be
-closed on `stack`.
+Each example runs alone, as for a reader who copies one block into an empty file or shell: a process of its own, in an
+empty working directory, with a `HERMES_HOME` that sets the tests' images. A `<!-- printed -->` block is compared with
+the output of the example above it. The file of the document's name in `given/` runs once before them. It may start
+what the page takes for granted, such as a host, replace words of the examples (`replaced`), set variables in
+`os.environ`, and put what is to be closed on `stack`. It gives no names and no files to the examples.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
 import subprocess
@@ -22,74 +22,70 @@ import yaml
 from targets.engines import PYTHON_IMAGE, STATE
 
 from code_execution.settings import load_code_execution_settings
-from docs.documents import ROOT, Example, examples_of, given_to
+from docs.documents import ROOT, RUN, Example, examples_of, given_to
 from environments import cleanup_all, load_settings
 from environments.factory import load_approval_settings
 from hermes_tools.web.settings import load_web_settings
 
 REPLACED = {"python:3.12-slim": PYTHON_IMAGE, "gcc:14": PYTHON_IMAGE, "timeout=10)": "timeout=100)"}
-"""What stands for what: the tests' image for others, as a registry cannot be counted on; and we are in no hurry."""
-
-
-ALONE = ("docs/async.md",)
-"""The documents whose examples share no names: each runs when it is copied alone."""
+"""Replaced words: the tests' image, as a registry cannot be counted on, and a time-out for a busy machine."""
 
 
 class Page:
-    """One document's examples, and what they have in common."""
+    """The examples of one document."""
 
     def __init__(self, document: Path, stack: contextlib.ExitStack) -> None:
         self.examples = examples_of(document)
-        self.names: dict[str, object] = {"__name__": "__main__", "stack": stack, "replaced": dict(REPLACED)}
+        self.replaced = dict(REPLACED)
         given = given_to(document)
         if given.exists():
-            exec(compile(given.read_text(), str(given), "exec"), self.names)
+            stack.enter_context(contextlib.chdir(stack.enter_context(tempfile.TemporaryDirectory())))
+            names = {"__name__": "__main__", "stack": stack, "replaced": self.replaced}
+            exec(compile(given.read_text(), str(given), "exec"), names)
 
     def run(self) -> None:
-        """Run all that is to be run, and compare what that prints where the document says it."""
-        said = ""
+        """Run the examples in order, and compare their output with the page's.
+
+        Raises:
+            AssertionError: An example failed or printed something else. The message has its place.
+        """
+        output = None
         for example in self.examples:
             if example.is_output:
-                assert _fits(example.text, said), f"{example.place}: it prints\n{said}"
-            elif example.reason is None and example.language in {"python", "sh", "yaml"}:
-                try:
-                    said = self._run(example)
-                except Exception:
-                    print(f"in the example at {example.place}", file=sys.stderr)
-                    raise
+                assert output is not None, f"{example.place}: no example that is run stands above it"
+                assert _fits(example.text, output), f"{example.place}: the example prints\n{output}"
+            elif example.language in RUN:
+                output = self._run(example) if example.reason is None else None
 
     def _run(self, example: Example) -> str:
         text = example.text
-        for word, other in self.names["replaced"].items():  # type: ignore[attr-defined]
+        for word, other in self.replaced.items():
             text = text.replace(word, other)
-        if example.file:
-            Path(example.file).parent.mkdir(parents=True, exist_ok=True)
-            Path(example.file).write_text(text)
-            return ""
         if example.language == "yaml":
             _read_settings(text)
             return ""
-        if example.language == "sh":
-            return _run_in_shell(text)
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            names = dict(self.names) if example.document in ALONE else self.names
-            exec(compile("\n" * (example.line - 1) + text, str(ROOT / example.document), "exec"), names)
-        return said.getvalue()
-
-
-def _run_in_shell(text: str) -> str:
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise AssertionError(f"exit code {done.returncode}: {done.stdout}{done.stderr}")
-    return done.stdout
+        with tempfile.TemporaryDirectory() as folder:
+            work = Path(folder, "work")
+            work.mkdir()
+            Path(folder, "config.yaml").write_text(_settings())
+            if example.language == "sh":
+                command = ["bash", "-euo", "pipefail", "-c", text]
+            else:
+                file = Path(folder, "example.py")
+                file.write_text("\n" * (example.line - 1) + text)
+                command = [sys.executable, str(file)]
+            env = {**os.environ, "HERMES_HOME": folder}
+            env.pop("PYTHONPATH", None)  # the tests' modules are no reader's
+            done = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True, check=False)
+        assert not done.returncode, f"{example.place}: exit code {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
 
 
 def _read_settings(text: str) -> None:
-    """Have all that reads config.yaml read this one."""
+    """Load a config.yaml with every reader of it."""
     sections = yaml.safe_load(text)
     unknown = sections.keys() - {"terminal", "code_execution", "approvals", "web"}
-    assert not unknown, f"no section of config.yaml is called {unknown}: say which file it is in its first line"
+    assert not unknown, f"no section of config.yaml is called {unknown}; another file's example is marked `not run`"
     with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("HERMES_HOME", home)
         Path(home, "config.yaml").write_text(text)
@@ -97,9 +93,9 @@ def _read_settings(text: str) -> None:
             load()
 
 
-def _fits(pattern: str, said: str) -> bool:
+def _fits(pattern: str, output: str) -> bool:
     expected = ".*".join(re.escape(part) for part in pattern.strip().split("..."))
-    return re.fullmatch(expected, said.strip()) is not None
+    return re.fullmatch(expected, output.strip()) is not None
 
 
 def _settings() -> str:
@@ -117,14 +113,11 @@ def run_page(page: str, folder: Path) -> None:
 
 
 def main(document: str) -> None:
-    """Run a document's examples in a directory of their own, with settings of their own."""
+    """Run a document's examples with the programs of this Python's environment."""
     with contextlib.ExitStack() as stack:
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (home / "work").mkdir()
-        (home / "config.yaml").write_text(_settings())
-        os.environ |= {"HERMES_HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        stack.enter_context(contextlib.chdir(home / "work"))
         stack.callback(cleanup_all)
+        os.environ |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        os.environ["HERMES_HOME"] = stack.enter_context(tempfile.TemporaryDirectory())
         Page(ROOT / document, stack).run()
 
 

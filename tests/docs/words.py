@@ -11,7 +11,9 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 from docs.documents import ROOT
 
@@ -38,7 +40,10 @@ PRONOUNS = frozenset(
 )
 QUESTIONS = ("What", "Who", "Where", "How")
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_BARE = {"object", "NamedTuple", "Protocol", "Enum", "Generic", "ABC", "Exception", "StrEnum", "TypedDict"}
+"""Base classes without methods of their own that a public method could override."""
 
 
 @dataclass
@@ -55,6 +60,18 @@ class File:
     def name(self) -> str:
         """The path in the repository."""
         return self.path.relative_to(ROOT).as_posix()
+
+    @cached_property
+    def foreign(self) -> set[str]:
+        """The names that are imported from other packages."""
+        found = [it for it in ast.walk(self.tree) if isinstance(it, ast.ImportFrom) and not it.level]
+        away = [it for it in found if str(it.module).split(".")[0] not in ROOMS]
+        return {name.asname or name.name for it in away for name in it.names}
+
+    @property
+    def docstring(self) -> str:
+        """The module's docstring."""
+        return ast.get_docstring(self.tree) or ""
 
     def count(self) -> None:
         """Count the words and pronouns of all docstrings."""
@@ -103,43 +120,56 @@ def doubled(of: list[File]) -> dict[str, list[str]]:
     }
 
 
-def methods(of: list[File]) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, bool | None]]:
-    """Yield each public method with its place, and whether a base class has it; None if a base is a library's."""
+def methods(of: list[File]) -> Iterator[tuple[str, _Function, list[_Function | None]]]:
+    """Yield each public method of a public class with its place and the methods it overrides; None for a library's."""
     known = classes(of)
 
     def bases(file: File, node: ast.ClassDef) -> Iterator[tuple[File, ast.ClassDef] | None]:
         for base in node.bases:
             word = base.value if isinstance(base, ast.Subscript) else base
             name = word.id if isinstance(word, ast.Name) else getattr(word, "attr", "")
-            if name in {"object", "NamedTuple", "Protocol", "Enum", "Generic", "ABC", "Exception", "StrEnum"}:
+            if name in _BARE:
                 continue
-            places = known.get(name, [])
+            places = [] if name in file.foreign else known.get(name, [])
             place = next((it for it in places if it[0] is file), places[0] if places else None)
             yield place
             if place:
                 yield from bases(*place)
 
-    for places in known.values():
+    for name, places in known.items():
         for file, node in places:
-            above = [] if node.name.startswith("_") else list(bases(file, node))
-            inherited = {it.name for place in above if place for it in place[1].body if isinstance(it, _FUNCTION)}
-            for method in node.body:
+            above = list(bases(file, node))
+            for method in node.body if not name.startswith("_") else ():
                 if isinstance(method, _FUNCTION) and not method.name.startswith("_"):
-                    is_override = True if method.name in inherited else None if None in above else False
-                    yield f"{file.name}:{method.lineno} {node.name}.{method.name}", method, is_override
+                    found = [it and _method(it[1], method.name) for it in above]
+                    overridden = [it for it, place in zip(found, above, strict=True) if it or place is None]
+                    yield f"{file.name}:{method.lineno} {name}.{method.name}", method, overridden
+
+
+def _method(node: ast.ClassDef, name: str) -> _Function | None:
+    return next((it for it in node.body if isinstance(it, _FUNCTION) and it.name == name), None)
+
+
+def _is_variant(method: _Function) -> bool:
+    """Return True for an overload and for a property's setter, which the method beside them documents."""
+    return any(ast.unparse(it) == "overload" or ast.unparse(it).endswith(".setter") for it in method.decorator_list)
 
 
 def documented_overrides(of: list[File]) -> list[str]:
     """Return the methods that repeat, in a docstring of their own, what their base class documents."""
-    return [place for place, method, is_override in methods(of) if is_override and ast.get_docstring(method)]
+    return [
+        place
+        for place, method, overridden in methods(of)
+        if ast.get_docstring(method) and any(it and ast.get_docstring(it) for it in overridden)
+    ]
 
 
 def undocumented(of: list[File]) -> list[str]:
     """Return the public methods of public classes that have no docstring and override nothing."""
     return [
         place
-        for place, method, is_override in methods(of)
-        if is_override is False and not ast.get_docstring(method) and "._" not in place and " _" not in place
+        for place, method, overridden in methods(of)
+        if not ast.get_docstring(method) and not overridden and not _is_variant(method)
     ]
 
 

@@ -35,12 +35,12 @@ def test_the_first_begins_the_target_and_the_last_ends_it() -> None:
     first.leave(ended.append)
     first.leave(ended.append)
     assert ended == []
-    assert not Claim("thing").take()
+    assert not Claim("thing").acquire()
     second.leave(ended.append)
     assert ended == ["a"]
     assert claims._all == {}
     claim = Claim("thing")
-    assert claim.take()
+    assert claim.acquire()
     assert SharedClaim[str]("thing").join(taking("c")) is None, "somebody else has it"
     claim.release()
 
@@ -92,7 +92,7 @@ def test_what_fails_to_begin_or_to_end_gives_the_claim_back() -> None:
         claim.leave(fail)
     assert claims._all == {}
     again = Claim("thing")
-    assert again.take()
+    assert again.acquire()
     again.release()
 
 
@@ -104,7 +104,7 @@ def test_a_failure_of_one_leaves_the_claim_to_the_others() -> None:
     first.join(taking("a"))
     with pytest.raises(EnvironmentStartError):
         second.join(fail)
-    assert not Claim("thing").take()
+    assert not Claim("thing").acquire()
     ended: list[str] = []
     second.leave(ended.append)
     assert ended == []
@@ -131,7 +131,7 @@ def test_a_start_that_waits_for_anothers_can_be_stopped() -> None:
         slow = threads.submit(first.join, slowly)
         assert begun.wait(60)
         waiting = threads.submit(wait)
-        start.mark("it was interrupted")
+        start.mark_stopped("it was interrupted")
         with pytest.raises(EnvironmentStartError, match="it was interrupted"):
             waiting.result(60)
         go_on.set()
@@ -164,16 +164,16 @@ def test_coroutines_and_threads_share_one_claim() -> None:
     async def end(target: str) -> None:
         ended.append(target)
 
-    assert run(lambda _: first.joined(begun)) == "target"
+    assert run(lambda _: first.join_on_loop(begun)) == "target"
     assert second.join(taking("b")) == "target"
-    run(lambda _: first.left(end))
-    run(lambda _: first.left(end))
+    run(lambda _: first.leave_on_loop(end))
+    run(lambda _: first.leave_on_loop(end))
     assert not ended
-    run(lambda _: second.left(end))
+    run(lambda _: second.leave_on_loop(end))
     assert (ended, claims._all) == (["target"], {})
     claim = Claim("thing")
-    assert claim.take()
-    assert run(lambda _: first.joined(begun)) is None, "somebody else has it"
+    assert claim.acquire()
+    assert run(lambda _: first.join_on_loop(begun)) is None, "somebody else has it"
     claim.release()
 
 
@@ -186,8 +186,8 @@ def test_a_task_that_is_cancelled_while_it_begins_or_waits_gives_the_claim_back(
         raise EnvironmentStartError("not today")
 
     async def work(_: object) -> None:
-        beginning = spawn(SharedClaim[str]("thing").joined(for_ever))
-        waiting = spawn(SharedClaim[str]("thing").joined(for_ever))
+        beginning = spawn(SharedClaim[str]("thing").join_on_loop(for_ever))
+        waiting = spawn(SharedClaim[str]("thing").join_on_loop(for_ever))
         await asyncio.sleep(0.01)
         for task in (waiting, beginning):
             task.cancel()
@@ -195,12 +195,12 @@ def test_a_task_that_is_cancelled_while_it_begins_or_waits_gives_the_claim_back(
             assert task.cancelled()
         assert claims._all == {}
         claim = SharedClaim[str]("thing")
-        assert await claim.joined(begun) == "target"
+        assert await claim.join_on_loop(begun) == "target"
         with pytest.raises(EnvironmentStartError):
-            await claim.left(fail)
+            await claim.leave_on_loop(fail)
         assert claims._all == {}
 
     run(work)
     again = Claim("thing")
-    assert again.take()
+    assert again.acquire()
     again.release()

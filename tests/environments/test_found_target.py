@@ -44,7 +44,7 @@ def test_the_claim_says_whether_what_is_kept_is_in_use() -> None:
     for (state, owner), use in free.items():
         assert target(state, owner, kept=True).use == use
     other = Claim(CLAIM)
-    assert other.take()
+    assert other.acquire()
     for state, owner in free:
         assert target(state, owner, kept=True).use == "live"
     assert target("running", UNKNOWN, kept=True).use == "elsewhere", "its claim is of another machine"
@@ -70,7 +70,7 @@ def test_what_is_taken_up_after_it_was_found_is_neither_removed_nor_collected(ho
     orphan = target("running", ENDED, kept=True, done=done)
     assert (kept.use, orphan.use) == ("free", "orphan")
     other = Claim(CLAIM)
-    assert other.take()
+    assert other.acquire()
     with pytest.raises(TerminalError, match="a process still uses it"):
         kept.remove()
     assert not orphan.collect()
@@ -84,6 +84,6 @@ def test_what_is_taken_up_after_it_was_found_is_neither_removed_nor_collected(ho
 
 def test_nobody_takes_it_up_while_it_ends() -> None:
     taken: list[bool] = []
-    found = FoundTarget("box", "b-1", "stopped", lambda: taken.append(Claim(CLAIM).take()), claim=Claim(CLAIM))
+    found = FoundTarget("box", "b-1", "stopped", lambda: taken.append(Claim(CLAIM).acquire()), claim=Claim(CLAIM))
     found.remove()
     assert taken == [False]

@@ -91,7 +91,7 @@ class TestDescriptors:
 class TestWhatIsHandedIn:
     def test_it_ends_a_wait_and_is_called(self, poller: Poller) -> None:
         called: list[int] = []
-        threads = [threading.Timer(SOON, poller.hand_in, (called.append, number)) for number in range(20)]
+        threads = [threading.Timer(SOON, poller.submit, (called.append, number)) for number in range(20)]
         for thread in threads:
             thread.start()
         while len(called) < len(threads):
@@ -100,7 +100,7 @@ class TestWhatIsHandedIn:
 
     def test_it_is_called_before_the_next_wait_and_makes_that_short(self, poller: Poller) -> None:
         called: list[str] = []
-        poller.hand_in(called.append, "x")
+        poller.submit(called.append, "x")
         poller.select(NEVER)
         assert called == ["x"]
 
@@ -109,7 +109,7 @@ class TestWhatIsHandedIn:
 
         def again() -> None:
             called.append(1)
-            poller.hand_in(again)
+            poller.submit(again)
 
         again()
         poller.select(NEVER)

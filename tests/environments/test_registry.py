@@ -88,7 +88,7 @@ def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
         folder = tmp_path / "a_wing"
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").write_text(
-            "from environments.extras import handing_on\n__getattr__ = handing_on(__name__, 'Box', extra='daytona')\n"
+            "from environments.extras import lazy_export\n__getattr__ = lazy_export(__name__, 'Box', extra='daytona')\n"
         )
         (folder / "environment.py").write_text(f"import {needed}\nclass Box: pass\n")
         monkeypatch.syspath_prepend(str(tmp_path))

@@ -19,11 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FRAMEWORKS = sorted(BY_NAME)
 THEIR_OWN = ("self", "cls", "super()", "sandbox", "session")
 """What has names with an underscore that a plug may use: its own, and those that a framework's base classes give it."""
-DOCUMENTED = {
-    name
-    for page in (ROOT / "docs" / "api").glob("*.md")
-    for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
-}
+DOCUMENTED = set(re.findall(r"^::: (\S+)", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
 OURS = ("environments", "code_execution", "hermes_tools", "rpc", "hermes_env")
 PUBLIC = ("environments", "code_execution", "hermes_tools", "hermes_env.aio", "hermes_env.schemas")
 """The packages whose `__all__` is the interface of this project."""
@@ -32,11 +28,11 @@ INNER = {
     "root_upload.py: environments.errors",
     "sandbox_config.py: environments.registry",
 }
-"""Imports of plugs from modules inside those packages, of names that docs/api has."""
+"""Imports of plugs from modules inside those packages, of names that docs/api.md has."""
 
 
 def undocumented_names(path: Path) -> Iterator[str]:
-    """Names of ours that a file imports, and that docs/api does not have."""
+    """Names of ours that a file imports, and that docs/api.md does not have."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OURS):
             names = {f"{node.module}.{alias.name}" for alias in node.names}

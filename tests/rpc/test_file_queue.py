@@ -14,8 +14,8 @@ from targets.script_line import FaultyEnvironment
 from environments import CommandResult, EnvironmentLostError, TerminalError
 from environments.conformance.check import wait_until
 from rpc import Dispatcher, FileQueueTransport, Request, Response
-from rpc.collecting import MAX_COLLECTED, CollectedRequest, CollectedRequests, GarbledError, collecting_command
-from rpc.workers import MAX_THREADS
+from rpc.call_threads import MAX_THREADS
+from rpc.file_queue import MAX_COLLECTED, CollectedRequest, CollectedRequests, GarbledError, collecting_command
 
 
 def echo(value):
@@ -76,7 +76,7 @@ def test_the_collector_ends_by_its_pipe_alone_as_its_queue_may_be_removed_file_b
     os.mkfifo(tmp_path / "wake")
     pipe = os.open(tmp_path / "wake", os.O_RDWR | os.O_NONBLOCK)
     os.write(pipe, b"\nstop\n")
-    command = collecting_command(str(tmp_path), [], "nonce", goes_on=True)
+    command = collecting_command(str(tmp_path), [], "nonce", streams=True)
     ended = subprocess.run([shell, "-c", command], stdout=subprocess.PIPE, timeout=20, check=True)
     os.close(pipe)
     assert ended.stdout == b"\nnonce end\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rpc.parsing import parsed
+from rpc.signatures import parsed
 
 
 @pytest.fixture

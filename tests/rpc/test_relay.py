@@ -23,14 +23,14 @@ class Process:
     def __init__(self) -> None:
         self.received: list[bytes] = []
         self.is_paused = self.has_ended = False
-        self.is_fed = True
+        self.is_flushed = True
 
     def feed(self, data: bytes) -> None:
         if self.has_ended:
             raise BrokenPipeError
         self.received.append(data)
 
-    async def fed(self) -> None:
+    async def flush(self) -> None:
         raise AssertionError
 
     def pause(self) -> None:
@@ -59,7 +59,7 @@ def take(relay: Relay, number: int, line: bytes) -> None:
         relay.take(number, line[start : start + PART], start + PART >= len(line))
 
 
-class Fed:
+class AttachedProcess:
     """A relay, and the process of the script."""
 
     def __init__(self, **tools: Callable[..., object]) -> None:
@@ -99,7 +99,7 @@ def echo(value: object = None) -> object:
 
 
 def test_requests_of_every_size_are_answered_on_their_connections() -> None:
-    fed = Fed(echo=echo)
+    fed = AttachedProcess(echo=echo)
     values = ["", "x" * (PART - 100), "y" * PART, "z" * (3 * PART), "l" * 1_000_000]
     fed.take(*((number, request(number, "echo", value)) for number, value in enumerate(values)))
     answers = fed.answers(len(values))
@@ -108,7 +108,7 @@ def test_requests_of_every_size_are_answered_on_their_connections() -> None:
 
 
 def test_what_does_not_begin_with_the_token_is_refused_and_the_next_one_answered() -> None:
-    fed = Fed(echo=echo)
+    fed = AttachedProcess(echo=echo)
     fed.take((1, request(1, "echo", "x" * 10_000, token="forged")), (2, b"\n"), (3, request(3, "echo", 3)))
     answers = fed.answers(3)
     assert [("token is wrong" in str(answers[number].error)) for number in (1, 2, 3)] == [True, True, False]
@@ -125,7 +125,7 @@ def test_what_does_not_begin_with_the_token_is_refused_and_the_next_one_answered
     ],
 )
 def test_what_no_boot_program_sends_is_an_error(parts: list[tuple[int, bytes, bool]]) -> None:
-    fed = Fed(echo=echo)
+    fed = AttachedProcess(echo=echo)
     *before, last = parts
     for part in before:
         fed.part(*part)
@@ -135,7 +135,7 @@ def test_what_no_boot_program_sends_is_an_error(parts: list[tuple[int, bytes, bo
 
 
 def test_more_than_a_request_may_have_is_an_error_and_no_more_of_it_is_kept() -> None:
-    fed = Fed(echo=echo)
+    fed = AttachedProcess(echo=echo)
     fed.part(1, fed.dispatcher.prefix, False)
     piece = b"x" * 1_000_000
 
@@ -155,7 +155,7 @@ def test_a_stream_with_many_calls_under_way_is_read_no_more_until_some_have_ende
         running.append(1)
         release.acquire(timeout=60)
 
-    fed = Fed(wait=wait)
+    fed = AttachedProcess(wait=wait)
     fed.take(*((number, request(number, "wait")) for number in range(MOST_CALLS - 1)))
     assert not fed.process.is_paused
     fed.take((MOST_CALLS, request(MOST_CALLS, "wait")))
@@ -170,7 +170,7 @@ def test_a_stream_with_many_calls_under_way_is_read_no_more_until_some_have_ende
 
 def test_a_stream_with_large_calls_under_way_is_read_no_more() -> None:
     release = threading.Event()
-    fed = Fed(wait=lambda _: release.wait(60) and None)
+    fed = AttachedProcess(wait=lambda _: release.wait(60) and None)
     line = request(1, "wait", "x" * (MOST_BYTES // 8))
     assert len(line) < MAX_MESSAGE_BYTES
     for number in range(8):
@@ -189,7 +189,7 @@ def test_at_the_end_the_boot_program_is_told_that_no_answer_comes_and_none_does(
         running.set()
         release.wait(60)
 
-    fed = Fed(wait=wait)
+    fed = AttachedProcess(wait=wait)
     fed.take((1, request(1, "wait")))
     assert running.wait(60)
     for _ in range(2):
@@ -202,7 +202,7 @@ def test_at_the_end_the_boot_program_is_told_that_no_answer_comes_and_none_does(
 
 
 def test_at_the_end_without_a_call_under_way_nothing_is_sent() -> None:
-    fed = Fed(echo=echo)
+    fed = AttachedProcess(echo=echo)
     fed.take((1, request(1)))
     fed.answers(1)
     fed.end()
@@ -210,12 +210,12 @@ def test_at_the_end_without_a_call_under_way_nothing_is_sent() -> None:
 
 
 def test_a_process_that_has_ended_and_a_relay_that_was_never_attached_can_be_ended() -> None:
-    fed = Fed(echo=echo)
+    fed = AttachedProcess(echo=echo)
     fed.process.has_ended = True
     fed.take((1, request(1)))
     wait_for(lambda: fed.dispatcher.calls_made == 1)
     fed.end()
-    never = Fed()
+    never = AttachedProcess()
     never.relay._process = None
     never.end()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from code_execution import PythonSession, execute_code
-from code_execution.session import AFRESH, GONE
+from code_execution.session import GONE, RESTARTED
 from environments import BaseEnvironment
 from environments.conformance.check import wait_until
 from targets.hostile_scripts import running, scripts_directories
@@ -101,7 +101,7 @@ def test_what_cannot_be_interrupted_is_ended(python: PythonSession) -> None:
     assert (result.status, result.exit_code, result.note) == ("timeout", 124, GONE)
     assert "not me" in result.output
     after = python.execute("'w' in globals()")
-    assert (after.value, after.note) == ("False", AFRESH)
+    assert (after.value, after.note) == ("False", RESTARTED)
     assert python.execute("1").note is None
 
 

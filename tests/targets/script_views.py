@@ -95,8 +95,8 @@ PLAIN = "00"
 
 def start_plainly(patch: pytest.MonkeyPatch) -> None:
     """Have scripts run as `python -u script.py` in a directory that holds nothing else, without our boot program."""
-    patch.setattr(Staging, "here", _here)
-    patch.setattr(Staging, "there", _there)
+    patch.setattr(Staging, "stage_here", _stage_here)
+    patch.setattr(Staging, "boot_command", _boot_command)
     patch.setattr(start, "script_command", _begun_command)
 
 
@@ -107,18 +107,18 @@ def _begun_command(argv: str, directory: str, *args: Any) -> str:
 
 
 def _command(staging: Any, arguments: Any) -> str:
-    staging._messages.has_keeper = False
-    before = f"{staging._messages.saying('+' + PLAIN)}\n{staging.staged}"
+    staging._messages.has_supervisor = False
+    before = f"{staging._messages.report_command('+' + PLAIN)}\n{staging.staged}"
     return f"{before}\0{PYTHON} -u {shlex.join([f'{staging._directory}/{SCRIPT}', *arguments])}"
 
 
-def _here(self: Any, files: dict[str, bytes], mode: str, arguments: Any) -> str:
+def _stage_here(self: Any, files: dict[str, bytes], mode: str, arguments: Any) -> str:
     stage(self._directory, files)
     self.staged = ""
     return _command(self, arguments)
 
 
-def _there(self: Any, files: dict[str, bytes], mode: str, arguments: Any, **_: object) -> tuple[str, bytes]:
+def _boot_command(self: Any, files: dict[str, bytes], mode: str, arguments: Any, **_: object) -> tuple[str, bytes]:
     place = shlex.quote(self._directory)
     self.staged = f"(umask 077; mkdir {place}"
     for name, data in files.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from environments.loop import Worker
+from environments.loop import WorkerThread
 
 OF_EVERY_PROCESS = ("daytona-", "hermes-loop")
 """How the names begin of threads that outlive an environment: the clients of a service hang up when they like, and our
@@ -18,5 +18,5 @@ def running_threads() -> set[threading.Thread]:
         for thread in threading.enumerate()
         if not isinstance(thread, threading.Timer)
         and not thread.name.startswith(OF_EVERY_PROCESS)
-        and not (isinstance(thread, Worker) and thread.is_idle)
+        and not (isinstance(thread, WorkerThread) and thread.is_idle)
     }

@@ -9,7 +9,7 @@ import pytest
 from targets.engines import PYTHON_IMAGE, require_docker, require_sshd
 
 from benchmarks import docker, engine, file_tools, lifecycle, local, output, ssh, startup
-from benchmarks.growth import calls, distance, environments, results
+from benchmarks.growth import distance, environments, results
 from benchmarks.measure import Measured, Timer, in_turn
 from benchmarks.peers.peer import Kind, Peer
 
@@ -40,7 +40,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         return in_turn(timers, seconds=0, least_rounds=1, missing=missing)
 
     monkeypatch.setattr(engine, "SELDOM", 1)
-    for module in (engine, file_tools, startup, lifecycle, results, distance):
+    for module in (engine, file_tools, startup, lifecycle, distance):
         monkeypatch.setattr(module, "in_turn", in_one_turn)
     for module in (local, docker, lifecycle, ssh, environments, distance):
         monkeypatch.setattr(module, "opened_peers", no_peers)
@@ -88,14 +88,10 @@ def test_growth_is_measured_at_each_size_also_without_docker(monkeypatch: pytest
     monkeypatch.setattr(environments, "ROUNDS", 1)
     monkeypatch.setattr(environments, "SECONDS", 0.02)
     monkeypatch.setattr(environments, "in_fresh_process", lambda measure: measure())
-    monkeypatch.setattr(calls, "COUNTS", (1, 2))
-    monkeypatch.setattr(calls, "ROUNDS", 1)
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
     monkeypatch.setattr(results, "SIZES", (1_000, 10_000))
-    monkeypatch.setattr(results, "NAMES", ("1 KB", "10 KB"))
-    monkeypatch.setattr(results, "CALL_SIZES", (1_000, 10_000))
-    charts = {chart.name: chart for module in (environments, calls, results) for chart in module.charts()}
-    assert set(charts) == {"environments", "calls", "output", "results"}
+    charts = {chart.name: chart for module in (environments, results) for chart in module.charts()}
+    assert set(charts) == {"environments", "results"}
     for chart in charts.values():
         for line in chart.lines:
             assert len(line.points) == 2, (chart.name, line.name)
@@ -129,9 +125,8 @@ def test_a_host_over_ssh_is_measured_here_and_at_each_distance(monkeypatch: pyte
     rows = {row.what: row for row in ssh.rows()}
     assert all(row.raw and row.ours for row in rows.values())
     assert rows['execute("true"), SSH'].beside.keys() == {"`ssh`, ControlMaster", "paramiko"}
-    commands, scripts = distance.charts()
+    (commands,) = distance.charts()
     assert [line.name for line in commands.lines] == ["this package", "ssh, ControlMaster", "paramiko"]
-    assert len(scripts.lines) == 3
     for line in commands.lines:
         near, far = line.points
         assert near.value > 0 and far.value > 0, line.name

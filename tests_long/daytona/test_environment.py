@@ -167,7 +167,7 @@ def test_environments_of_one_process_share_a_kept_sandbox(make, nap):
 def test_a_kept_sandbox_is_used_by_one_process_at_a_time(make):
     env = make(task_id="theirs", container_persistent=True)
     claim = Claim(f"daytona-{key_of(env.settings)}")  # what another process would hold
-    assert claim.take()
+    assert claim.acquire()
     with pytest.raises(EnvironmentStartError, match="in use by another process"):
         env.execute("true")
     claim.release()

@@ -35,14 +35,16 @@ def test_a_claim_is_one_processes_until_it_ends(tmp_path, monkeypatch):
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     claim, other = Claim("thing"), Claim("thing")
     assert not other.is_held and not (tmp_path / "claims").exists(), "to look makes nothing"
-    code = "import time; from environments.claim import Claim; print(Claim('thing').take(), flush=True); time.sleep(99)"
+    code = (
+        "import time; from environments.claim import Claim\nprint(Claim('thing').acquire(), flush=True); time.sleep(99)"
+    )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"True\n"
-        assert not claim.take() and other.is_held
+        assert not claim.acquire() and other.is_held
         holder.send_signal(signal.SIGKILL)
         holder.wait()
         assert not other.is_held, "its file is still there"
-        assert claim.take() and other.is_held
-        assert claim.take(), "what one has one may take again"
+        assert claim.acquire() and other.is_held
+        assert claim.acquire(), "what one has one may take again"
     claim.release()
     assert not list((tmp_path / "claims").iterdir())

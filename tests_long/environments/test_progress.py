@@ -71,6 +71,6 @@ def test_reports_of_one_thing_that_come_too_fast_are_left_out_but_for_its_end():
     reporter, told = Reporter("local"), list[Progress]()
     reporter.callback = told.append
     for done in range(101):
-        reporter.tell("pulling", done, 100)
-    reporter.tell("starting")
+        reporter.report("pulling", done, 100)
+    reporter.report("starting")
     assert told[0].done == 0 and told[-2].done == 100 and told[-1].what == "starting" and len(told) < 50

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Coroutine
 from unittest import mock
 
-from code_execution.output import Messages
+from code_execution.output import BootMessages
 from environments import TerminalError
 from fuzz.target import Target, cut, with_chance
 from rpc import Dispatcher, MessageError, Request, Response, messages
-from rpc.collecting import CollectedRequest, CollectedRequests, GarbledError
-from rpc.incoming import IncomingLines, RefusedError, TooLargeError
+from rpc.file_queue import CollectedRequest, CollectedRequests, GarbledError
+from rpc.messages import IncomingLines, InvalidLineError, TooLargeError
 from rpc.relay import BrokenRelayError, Relay
 
 PREFIX = messages.request_prefix("secret")
@@ -63,7 +63,7 @@ def check_connection(data: bytes) -> None:
         for piece in cut(data, chance):
             found += incoming.feed(piece)
             assert incoming.size <= LONGEST
-    except (RefusedError, TooLargeError):
+    except (InvalidLineError, TooLargeError):
         assert refused
         assert found == lines[: len(found)]
         return
@@ -105,11 +105,11 @@ def heard(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
     return shown, [*said, taken.chosen, taken.failed, taken.none_found, taken.removed], False
 
 
-def messages_of_keeper() -> Messages:
+def messages_of_keeper() -> BootMessages:
     """Return one that has begun or not, with words that are known."""
     with mock.patch("secrets.token_hex", side_effect=[WORD.decode(), SECRET.decode()]):
-        taken = Messages()
-    taken.has_keeper = True
+        taken = BootMessages()
+    taken.has_supervisor = True
     return taken
 
 

@@ -133,7 +133,7 @@ def test_environments_of_one_process_share_a_sandbox_with_kept_files_which_the_n
 def test_kept_files_are_used_by_one_process_at_a_time(make):
     env = make(task_id="theirs", container_persistent=True)
     claim = Claim(f"modal-{key_of(env.settings)}")  # what another process would hold
-    assert claim.take()
+    assert claim.acquire()
     with pytest.raises(EnvironmentStartError, match="set another task_id"):
         env.execute("true")
     claim.release()

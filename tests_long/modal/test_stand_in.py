@@ -1,4 +1,4 @@
-"""The stand-in as a program that a person runs, see docs/stand-ins.md."""
+"""A stand-in as a program of its own, see docs/adding-a-backend.md."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_an_engine_that_cannot_be_used_there_says_why(
 
 def test_a_host_without_docker_is_told_of(machine_without_engines: Over) -> None:
     with (
-        pytest.raises(EnvironmentStartError, match=r"there is no docker on agent@.*install it there"),
+        pytest.raises(EnvironmentStartError, match=r"there is no docker program on agent@.*install it there"),
         create_environment("docker", **machine_without_engines) as env,
     ):
         env.execute("true")

@@ -1,4 +1,4 @@
-"""The table of docs/plugs.md."""
+"""The table of docs/agents.md."""
 
 from __future__ import annotations
 

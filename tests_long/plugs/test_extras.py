@@ -1,4 +1,4 @@
-"""Which extras of frameworks go together, as docs/plugs.md has it: pip finds releases for them, or does not."""
+"""Which extras of frameworks go together, as docs/agents.md has it: pip finds releases for them, or does not."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 from environments.conformance.check import wait_until
 from rpc import MAX_MESSAGE_BYTES, Dispatcher, Request, Response
-from rpc.collecting import CollectedRequest, CollectedRequests
+from rpc.file_queue import CollectedRequest, CollectedRequests
 
 STILL_THERE = "print(h.echo('still there'))"
 

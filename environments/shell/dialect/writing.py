@@ -13,14 +13,14 @@ import zlib
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from environments.files import ANY, CRLF_LIMIT, WriteTerms
+from environments.files import ANY, CRLF_LIMIT, WriteConditions
 from environments.shell.dialect.files import FUNCTIONS, LONGEST_PATH, MOST_LINKS, SMALL, resolving
 from environments.write_guard import WriteGuard
 
 NOT_HERE = 45
 """Exit code for a target without the program to decode the contents."""
 REFUSED, CHANGED, IS_CRLF, EXISTS = 44, 43, 42, 41
-"""Exit codes for broken terms of writing. REFUSED prints the reason."""
+"""Exit codes for broken conditions of writing. REFUSED prints the reason."""
 FAILED = 40
 """Exit code for a failed write, before the last program has its own exit code."""
 LAST_FAILED = frozenset((1, 2, 4, 126, 127, 137))
@@ -296,11 +296,11 @@ def _given(path: str, guard: WriteGuard | None, **values: object) -> str:
     return f"export LC_ALL=C\n{' '.join(f'{key}={shlex.quote(str(value))}' for key, value in given.items())}\n"
 
 
-def _finding(path: str, terms: WriteTerms, **values: object) -> str:
-    """Return text to enter a file's directory, set $new unless the file exists, and end on broken terms."""
-    new, crlf = ("1" if each else "" for each in (terms.must_be_new, terms.unless_crlf))
-    text = f"{_given(path, terms.guard, must_be_new=new, unless_crlf=crlf, **values)}find_place\n"
-    return text if terms.expected is None else f"{text}{_comparing(terms.expected)}"
+def _finding(path: str, conditions: WriteConditions, **values: object) -> str:
+    """Return text to enter a file's directory, set $new unless the file exists, and end on broken conditions."""
+    new, crlf = ("1" if each else "" for each in (conditions.must_be_new, conditions.unless_crlf))
+    text = f"{_given(path, conditions.guard, must_be_new=new, unless_crlf=crlf, **values)}find_place\n"
+    return text if conditions.expected is None else f"{text}{_comparing(conditions.expected)}"
 
 
 def _comparing(expected: bytes) -> str:
@@ -322,21 +322,21 @@ def as_text(data: bytes) -> str | None:
 
 
 def placing(
-    path: str, command: str, mode: str = "", size: int | None = None, terms: WriteTerms = ANY, part: str = ""
+    path: str, command: str, mode: str = "", size: int | None = None, conditions: WriteConditions = ANY, part: str = ""
 ) -> str:
     """Return text to replace a file by a command's output in one step, and print `new` if there was no file.
 
-    The text ends with `REFUSED`, `CHANGED`, `IS_CRLF` or `EXISTS` on broken terms.
+    The text ends with `REFUSED`, `CHANGED`, `IS_CRLF` or `EXISTS` on broken conditions.
 
     Args:
         path: The file.
         command: Prints the contents.
         mode: The permission bits in octal; empty keeps existing bits, or takes the umask's.
         size: The bytes, if known; with fewer, the file stays unchanged.
-        terms: Conditions.
+        conditions: Conditions.
         part: The suffix of the temporary file's name; empty makes a new name.
     """
-    return f'{_finding(path, terms, **_place(mode, size, part))}prepare\n{command} >"$part"\nfinish\n'
+    return f'{_finding(path, conditions, **_place(mode, size, part))}prepare\n{command} >"$part"\nfinish\n'
 
 
 def _place(mode: str, size: int | None = None, part: str = "") -> dict[str, object]:
@@ -344,16 +344,16 @@ def _place(mode: str, size: int | None = None, part: str = "") -> dict[str, obje
     return {"looks": "", "mode": bits, "size": count, "unique": part or os.urandom(6).hex()}
 
 
-def saying(path: str, text: str, mode: str = "", terms: WriteTerms = ANY, part: str = "") -> str:
+def saying(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "") -> str:
     """Return text to replace a file by a text; `NOT_HERE` if `printf` is a program with visible arguments.
 
     The arguments are those of `placing`.
     """
-    return _HAS_PRINTF + placing(path, f"printf %s {shlex.quote(text)}", mode, terms=terms, part=part)
+    return _HAS_PRINTF + placing(path, f"printf %s {shlex.quote(text)}", mode, conditions=conditions, part=part)
 
 
 def saying_quickly(
-    path: str, text: str, mode: str = "", terms: WriteTerms = ANY, part: str = "", has_sed: bool | None = None
+    path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "", has_sed: bool | None = None
 ) -> str:
     """Return text with the effect of `writing_text` and one or two processes less.
 
@@ -364,12 +364,12 @@ def saying_quickly(
         path: The file.
         text: The contents.
         mode: The permission bits.
-        terms: Conditions.
+        conditions: Conditions.
         part: The suffix of the temporary file's name.
         has_sed: True if the target has GNU sed; None to look for GNU sed, and print `HAS_SED` or `NO_SED`.
     """
     sed = "" if has_sed is None else int(has_sed)
-    finding = _finding(path, terms, sed=sed, **_place(mode, part=part))
+    finding = _finding(path, conditions, sed=sed, **_place(mode, part=part))
     return f"{_HAS_PRINTF}{finding}text={shlex.quote(text)}\nput_quickly\n"
 
 
@@ -390,13 +390,13 @@ def replacing(path: str, old: str, new: str, guard: WriteGuard) -> str:
         guard: Denied files.
     """
     given = f"old={shlex.quote(old)}\nput={shlex.quote(new)}\n"
-    return f"exec 2>/dev/null\n{_finding(path, WriteTerms(guard), sed=1, looks=1, mode='')}{given}replace_once\n"
+    return f"exec 2>/dev/null\n{_finding(path, WriteConditions(guard), sed=1, looks=1, mode='')}{given}replace_once\n"
 
 
-def decoding(path: str, text: str, mode: str = "", terms: WriteTerms = ANY) -> str:
+def decoding(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY) -> str:
     """Return text to replace a file by base64-encoded bytes; `NOT_HERE` if the target has no decoder."""
     check = f"command -v base64 >/dev/null || exit {NOT_HERE}\n"
-    return check + placing(path, f"echo {text} | base64 -d", mode, terms=terms)
+    return check + placing(path, f"echo {text} | base64 -d", mode, conditions=conditions)
 
 
 def taking(size: int) -> str:
@@ -411,9 +411,9 @@ else head -c {size}
 fi"""
 
 
-def checking(path: str, terms: WriteTerms) -> str:
-    """Return text that ends with one of `placing`'s codes on broken terms, and changes no file."""
-    return _finding(path, terms, looks=1)
+def checking(path: str, conditions: WriteConditions) -> str:
+    """Return text that ends with one of `placing`'s codes on broken conditions, and changes no file."""
+    return _finding(path, conditions, looks=1)
 
 
 def moving(source: str, target: str, guard: WriteGuard) -> str:

@@ -1,4 +1,4 @@
-"""What docs/backends/daytona.md takes for granted: an account, here with the stand-in for the service."""
+"""An account for docs/backends/daytona.md: the stand-in for the service."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What docs/backends/modal.md takes for granted: an account, here with the stand-in for the service."""
+"""An account for docs/backends/modal.md: the stand-in for the service."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What docs/backends/ssh.md takes for granted: a file, and a host that lets us in, here this machine by SSH."""
+"""A host that lets us in for docs/backends/ssh.md: this machine, by SSH."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 from targets.ssh_server import SSHServer
 
 Path("server").mkdir()
-Path("notes.txt").write_text("remember\n")
 server = SSHServer(Path("server").resolve())
 server.start()
 stack.callback(server.stop)  # noqa: F821

@@ -1,4 +1,4 @@
-"""What docs/mcp-tools.md takes for granted: that config.yaml is where it is looked for."""
+"""What docs/mcp.md takes for granted: that config.yaml is where it is looked for."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What docs/pytest.md takes for granted: a service."""
+"""What docs/agents.md takes for granted: a service."""
 
 from pathlib import Path
 

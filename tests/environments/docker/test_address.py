@@ -111,7 +111,15 @@ def test_an_address_of_another_form_is_refused_and_no_password_is_shown(monkeypa
     for host in ("ssh://", "ssh://user:pa55@host", "ssh://user:pa55@host:x"):
         monkeypatch.setenv("DOCKER_HOST", host)
         error = error_of_start()
+        assert error.startswith("backend 'docker': DOCKER_HOST: ")
         assert "ssh://user@host:port" in error and "pa55" not in error
+
+
+def test_an_engine_behind_a_login_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "ssh://agent@127.0.0.1:1")
+    error = error_of_start()
+    assert error.startswith("backend 'docker': no connection to the engine at ssh://agent@127.0.0.1:1: ")
+    assert "nothing listens there; check TERMINAL_SSH_PORT" in error
 
 
 def test_a_password_in_the_engines_url_is_in_no_error(monkeypatch: pytest.MonkeyPatch) -> None:

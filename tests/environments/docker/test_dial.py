@@ -6,7 +6,7 @@ import socket
 from types import SimpleNamespace
 from typing import cast
 
-from environments.docker.client import _Joint
+from environments.docker.client import _Relay
 from environments.loop import run
 from environments.shell.host import RemoteHost
 from environments.shell.stream import Stream, Terminal
@@ -44,12 +44,12 @@ def test_a_client_may_hang_up_as_the_stream_ends() -> None:
     async def work(_: object) -> None:
         client, ours = socket.socketpair()
         stream = Ended()
-        joint = _Joint(cast("RemoteHost", SimpleNamespace(place="there")), stream, ours)
+        relay = _Relay(cast("RemoteHost", SimpleNamespace(place="there")), stream, ours)
         client.close()
         stream._end()
-        joint._readable()
-        await joint._ending
-        await joint._sending
+        relay._readable()
+        await relay._ending
+        await relay._sending
         assert ours.fileno() < 0
 
     run(work)

@@ -59,7 +59,7 @@ def test_before_it_began_while_the_loop_was_busy(thread: LoopThread) -> None:
         release.wait(LONG)
 
     places = raise_at(None, lambda: loop.run(things.make))
-    sent = next(place for place in places if "hand_in deque.append returned" in place)
+    sent = next(place for place in places if "submit deque.append returned" in place)
     thread.soon(block)
     assert busy.wait(LONG)
     try:

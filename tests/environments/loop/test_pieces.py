@@ -151,14 +151,14 @@ def test_a_stream_is_paused_above_the_limit_and_resumed_at_half_of_it() -> None:
     pieces.offer(OUT, b"x", stream)  # what was read already
     assert stream.told == ["pause"]
     assert len(woken) == 3
-    assert [len(data) for _, data in pieces.take()] == [loop.QUEUED, 1, 1]
+    assert [len(data) for _, data in pieces.pop_all()] == [loop.QUEUED, 1, 1]
     assert not pieces
     assert stream.told == ["pause"]
-    pieces.taken(loop.QUEUED // 2 + 1)
+    pieces.acknowledge(loop.QUEUED // 2 + 1)
     assert stream.told == ["pause"]
-    pieces.taken(1)
+    pieces.acknowledge(1)
     assert stream.told == ["pause", "resume"]
-    pieces.taken(loop.QUEUED // 2)
+    pieces.acknowledge(loop.QUEUED // 2)
     assert stream.told == ["pause", "resume"]
     pieces.offer(OUT, b"x" * (loop.QUEUED + 1), stream)
     assert stream.told == ["pause", "resume", "pause"]
@@ -169,9 +169,9 @@ def test_what_waits_is_dropped_with_its_caller() -> None:
     pieces.offer(OUT, b"x", stream)
     pieces.drop()
     assert not pieces
-    pieces.taken(1)  # what the caller had said before it left
+    pieces.acknowledge(1)  # what the caller had said before it left
     pieces.offer(OUT, b"x", stream)
-    assert pieces.take() == []
+    assert pieces.pop_all() == []
     assert stream.told == []
 
 

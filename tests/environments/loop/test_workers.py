@@ -83,7 +83,7 @@ def test_one_that_cannot_be_started_is_an_error_of_that_call_alone(monkeypatch: 
     caller.start()
     assert began.wait(LONG)
     with monkeypatch.context() as full:
-        full.setattr(loop.Worker, "start", refuse)
+        full.setattr(loop.WorkerThread, "start", refuse)
         with pytest.raises(TerminalError, match="can't start new thread"):
             loop.run(lambda _: loop.in_worker(str, "first"))
         assert loop.run(other) == "went on"

@@ -51,7 +51,7 @@ def _on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | byt
 def test_what_has_come_is_taken_up_to_what_was_looked_for(search: Search) -> None:
     async def work(output: UnreadOutput) -> None:
         assert await output.take_to(search, 0) == "ab\nc"
-        assert output.take(final=False) == "de"
+        assert output.read_new(final=False) == "de"
 
     _on_loop(work, "a", "b", "\n", "cd", "e")
 
@@ -64,7 +64,7 @@ def test_what_has_not_come_leaves_all_as_it_was(search: Search) -> None:
         output.end()
         with pytest.raises(EOFError):
             await output.take_to(search, FOREVER)
-        assert output.take(final=True) == "abc"
+        assert output.read_new(final=True) == "abc"
 
     _on_loop(work, "abc")
 
@@ -74,8 +74,8 @@ def test_characters_that_come_in_two_pieces_are_whole(search: Search) -> None:
     async def work(output: UnreadOutput) -> None:
         pieces = [bytes([byte]) for byte in "\xff ü!ö".encode() + b"\xe6\x97"]
         assert await _found(output, search, pieces) == "日本\xff ü!"
-        assert output.take(final=False) == "ö"
-        assert output.take(final=True) == "�"
+        assert output.read_new(final=False) == "ö"
+        assert output.read_new(final=True) == "�"
 
     _on_loop(work, "日本")
 
@@ -83,7 +83,7 @@ def test_characters_that_come_in_two_pieces_are_whole(search: Search) -> None:
 def test_bytes_that_are_no_text_are_counted_as_such() -> None:
     async def work(output: UnreadOutput) -> None:
         assert (await output.take_to(Search(re.compile("r.*y")), 0)).endswith(" ready")
-        assert output.take(final=True) == "�"
+        assert output.read_new(final=True) == "�"
 
     _on_loop(work, b"\xff\xfe\xed\xa0\x80 ready\xff")
 
@@ -105,11 +105,11 @@ def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None
         for piece in (b"x" * 99, b"needle", b"y" * 1000):  # whoever waits cannot look in between
             output.add(Channel.STDOUT, piece)
         assert await looking == "x" * 99 + "needle"
-        assert output.take(final=True) == "y" * 100
+        assert output.read_new(final=True) == "y" * 100
         assert tap.turns == ["pause", "resume"]
         output.add(Channel.STDOUT, b"z" * 1000)
         assert tap.turns == ["pause", "resume"], "nobody looks, and what is oldest goes"
-        assert output.take(final=True) == "z" * 100
+        assert output.read_new(final=True) == "z" * 100
 
     _on_loop(work, limit=100)
 
@@ -140,7 +140,7 @@ def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
         await asyncio.wait((looking,))
         assert looking.cancelled()
         assert tap.turns == ["pause", "resume"]
-        assert output.take(final=True) == "x" * 100
+        assert output.read_new(final=True) == "x" * 100
 
     _on_loop(work, limit=100)
 
@@ -169,7 +169,7 @@ def test_what_is_read_while_a_search_looks_is_not_found_again() -> None:
         search = Slow("b")
         looking = spawn(output.take_to(search, FOREVER))
         await _until(search.begun.is_set)
-        assert output.take(final=True) == "ab"
+        assert output.read_new(final=True) == "ab"
         search.may_end.set()
         output.add(Channel.STDOUT, b"longer b")
         assert await looking == "longer b"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from targets.pause_log import PauseLog
 
 from environments.loop import QUEUED, run
-from environments.output import BoundedCapture, Channel, LiveText, Teller
+from environments.output import BoundedCapture, CallbackDecoder, Channel, LiveText
 from environments.shell.output import Delivery, Outcome, Output
 
 
@@ -67,7 +67,7 @@ def test_the_notice_stands_on_a_line_of_its_own_where_bytes_are_missing() -> Non
 
 def test_the_callback_gets_whole_characters_and_what_is_left_at_the_end() -> None:
     told: list[tuple[str | bytes, str]] = []
-    teller = Teller(lambda piece, channel: told.append((piece, channel)), binary=False)
+    teller = CallbackDecoder(lambda piece, channel: told.append((piece, channel)), binary=False)
     for byte in "aü".encode() + b"\xc3":
         teller(Channel.STDOUT, bytes([byte]))
         teller(Channel.STDERR, b"e")
@@ -78,7 +78,7 @@ def test_the_callback_gets_whole_characters_and_what_is_left_at_the_end() -> Non
 
 def test_a_callback_for_bytes_gets_them_as_they_come() -> None:
     told: list[tuple[str | bytes, str]] = []
-    teller = Teller(lambda piece, channel: told.append((piece, channel)), binary=True)
+    teller = CallbackDecoder(lambda piece, channel: told.append((piece, channel)), binary=True)
     teller(Channel.STDOUT, b"\xc3")
     teller.finish()
     assert told == [(b"\xc3", "stdout")]

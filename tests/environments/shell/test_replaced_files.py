@@ -12,7 +12,7 @@ import pytest
 from targets.local_shells import WAYS
 
 from environments import BaseEnvironment, create_environment
-from environments.files import WriteTerms, WriteTermsError, run_on_files
+from environments.files import WriteConditionError, WriteConditions, run_on_files
 from environments.local import LocalEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.transfer import Runner
@@ -74,13 +74,15 @@ def test_a_file_of_any_kind_of_text_is_replaced(shell_env: BaseEnvironment, tmp_
 def test_a_file_that_holds_nothing_but_nuls_is_not_read_to_its_end(shell_env: BaseEnvironment, tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb") as file:
         file.truncate(100 << 30)  # which takes a shell longer than a write may take
-    terms = WriteTerms(unless_crlf=True)
-    assert run_on_files(shell_env, lambda files: files.write("file", b"new\n", terms=terms)) is False
+    conditions = WriteConditions(unless_crlf=True)
+    assert run_on_files(shell_env, lambda files: files.write("file", b"new\n", conditions=conditions)) is False
     assert (tmp_path / "file").read_bytes() == b"new\n"
 
 
 def test_what_stands_behind_a_nul_is_a_change_too(shell_env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"one\n\0two\n")
-    with pytest.raises(WriteTermsError, match="changed"):
-        run_on_files(shell_env, lambda files: files.write("file", b"x\n", terms=WriteTerms(expected=b"one\n")))
+    with pytest.raises(WriteConditionError, match="changed"):
+        run_on_files(
+            shell_env, lambda files: files.write("file", b"x\n", conditions=WriteConditions(expected=b"one\n"))
+        )
     assert (tmp_path / "file").read_bytes() == b"one\n\0two\n"

@@ -62,7 +62,7 @@ class SlowOnTheLoop(Slow):
         self.starts += 1
         self.begun.set()
         if self.makes:
-            await current_start().made(self._comes_up(), self._undone)
+            await current_start().await_detachable(self._comes_up(), self._undone)
         else:
             await self._comes_up()
         if self.error:

@@ -17,7 +17,7 @@ from targets.awaiting import LONG, on_both, until
 
 from environments import CallCancelledError, CommandResult, TerminalError
 from environments.approvals import CommandRequest
-from environments.loop import Call, Worker
+from environments.loop import Call, WorkerThread
 from hermes_env.aio import AsyncEnvironment, aexecute_code, limit_threads
 from hermes_env.aio.calls import awaited, awaited_at_home, in_thread
 
@@ -48,7 +48,7 @@ async def test_commands_that_are_awaited_at_once_need_no_thread_each(env: AsyncE
 @on_both
 async def test_a_script_needs_one_worker(env: AsyncEnvironment) -> None:
     def count() -> int:
-        return sum(not each.is_idle for each in threading.enumerate() if isinstance(each, Worker))
+        return sum(not each.is_idle for each in threading.enumerate() if isinstance(each, WorkerThread))
 
     result = await aexecute_code("import hermes_tools; print(hermes_tools.count())", env=env, tools={"count": count})
     assert result.output == "1\n"

@@ -16,7 +16,7 @@ from targets.recorded import Recorded
 
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, SettingsError
 from environments.conformance.check import wait_until
-from environments.loop import Worker
+from environments.loop import WorkerThread
 from hermes_env.batch import Result, Task, read_results, run_batch
 
 
@@ -94,7 +94,7 @@ def test_commands_take_no_thread_each(nap: str) -> None:
 
 
 def busy_threads() -> int:
-    return sum(not (isinstance(thread, Worker) and thread.is_idle) for thread in threading.enumerate())
+    return sum(not (isinstance(thread, WorkerThread) and thread.is_idle) for thread in threading.enumerate())
 
 
 def test_a_task_ends_at_its_own_time_limit_or_at_that_of_the_batch(nap: str) -> None:

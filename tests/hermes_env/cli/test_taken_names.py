@@ -26,7 +26,7 @@ def test_the_module_that_has_taken_a_name_is_named(tmp_path: Path, monkeypatch: 
             with monkeypatch.context() as patch:
                 patch.syspath_prepend(str(place))
                 patch.delitem(sys.modules, name, raising=False)
-                assert own_names["taken_name"]().startswith(f"{taken} has taken the name {name!r}")
+                assert own_names["name_conflict"]().startswith(f"{taken} has taken the name {name!r}")
 
 
 def test_the_command_line_and_a_program_that_imports_us_tell_of_it(tmp_path: Path) -> None:

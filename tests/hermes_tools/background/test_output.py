@@ -47,7 +47,7 @@ def test_each_reader_has_all_and_each_bit_once() -> None:
     assert first.next(final=False)[0] == "one\n"
     output.add(Channel.STDOUT, b"two\n")
     assert first.next(final=False)[0] == "two\n"
-    assert second.next(final=False)[0] == output.take(final=False) == "one\ntwo\n"
+    assert second.next(final=False)[0] == output.read_new(final=False) == "one\ntwo\n"
     assert first.next(final=True)[0] == ""
 
 

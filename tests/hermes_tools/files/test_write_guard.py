@@ -16,7 +16,7 @@ from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError
 from environments.local import LocalEnvironment
-from environments.options import Command
+from environments.options import CheckedCommand
 from environments.result import CommandResult
 from environments.settings import WRITE_DENYLIST
 from environments.shell.files import ShellFiles
@@ -209,7 +209,7 @@ class _Through(Runner):
 
     shell = ""
 
-    async def run(self, command: Command) -> CommandResult:
+    async def run(self, command: CheckedCommand) -> CommandResult:
         text = "".join((*command.functions, command.text))
         return await super().run(command._replace(text=f"{self.shell} -c {shlex.quote(text)}", functions=()))
 

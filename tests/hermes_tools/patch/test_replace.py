@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from environments.base import BaseEnvironment
-from environments.files import ANY, WriteTerms
+from environments.files import ANY, WriteConditions
 from hermes_tools.patch.patch import PatchResult, patch
 
 
@@ -148,9 +148,9 @@ def test_a_file_that_another_program_changes_meanwhile_is_not_overwritten(
     (tmp_path / "a").write_text("x\n")
     write = env.files.write
 
-    async def late(path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+    async def late(path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
         (tmp_path / "a").write_text("theirs\n")
-        return await write(path, data, mode, terms)
+        return await write(path, data, mode, conditions)
 
     monkeypatch.setattr(env.files, "write", late)
     assert "a was changed by another program meanwhile" in patch(env, "a", "x", "y")["error"]

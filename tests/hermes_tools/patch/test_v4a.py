@@ -8,7 +8,7 @@ import pytest
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.files import ANY, WriteTerms
+from environments.files import ANY, WriteConditions
 from hermes_tools.patch.patch import PatchResult, patch
 
 
@@ -203,10 +203,10 @@ def test_files_written_before_one_that_fails_are_put_back(
     before = files_of(tmp_path)
     write = env.files.write
 
-    async def full(path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+    async def full(path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
         if data == b"fails\n":
             raise TerminalError("no space left on device")
-        return await write(path, data, mode, terms)
+        return await write(path, data, mode, conditions)
 
     monkeypatch.setattr(env.files, "write", full)
     result = apply(

@@ -1,4 +1,4 @@
-"""The example of docs/plugs/deepagents.md."""
+"""The example of docs/agents.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/plugs/openai_agents.md."""
+"""The examples of docs/agents.md."""
 
 from __future__ import annotations
 

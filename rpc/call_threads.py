@@ -16,7 +16,7 @@ MAX_BYTES = 64 * 1024 * 1024
 _Job = Callable[[], object]
 
 
-class Workers:
+class CallThreads:
     """Runs jobs in threads that are made when they are needed, up to a number."""
 
     def __init__(self) -> None:
@@ -35,11 +35,6 @@ class Workers:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._has_room(size))
-            self.begin(job, size)
-
-    def begin(self, job: _Job, size: int = 0) -> None:
-        """Have a job run at once, or as soon as there is a thread for it: whoever calls this sets the bounds."""
-        with self._changed:
             if self._closed:
                 return
             self._jobs += 1

@@ -1,9 +1,8 @@
-"""What docs/over-ssh.md takes for granted: hosts with Docker and Singularity, here this machine by SSH."""
+"""A host with Docker for docs/backends/docker.md: this machine, by SSH."""
 
 import os
 from pathlib import Path
 
-from targets.engines import STATE
 from targets.ssh_server import SSHServer
 
 Path("server").mkdir()
@@ -11,8 +10,4 @@ server = SSHServer(Path("server").resolve())
 server.start()
 stack.callback(server.stop)  # noqa: F821
 os.environ |= {f"TERMINAL_{name.upper()}": str(value) for name, value in server.over.items() if name.startswith("ssh_")}
-replaced |= {  # noqa: F821
-    "workstation": "127.0.0.1",
-    "login.cluster": "127.0.0.1",
-    "~/images/tools.sif": str(STATE / "e2e-python.sandbox"),
-}
+replaced["workstation"] = "127.0.0.1"  # noqa: F821

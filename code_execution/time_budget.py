@@ -21,9 +21,9 @@ from environments.errors import (
 )
 
 T = TypeVar("T")
-_OFTEN, _SELDOM = 0.05, 0.5
+_SHORT_POLL, _LONG_POLL = 0.05, 0.5
 """Seconds between two looks whether anybody still waits: where an event may say so, and elsewhere."""
-_SAYS_MORE = (EnvironmentLostError, EnvironmentStartError, UnsupportedError)
+_SPECIFIC_ERRORS = (EnvironmentLostError, EnvironmentStartError, UnsupportedError)
 """Errors that say more than that time was over, or that nobody waits."""
 
 
@@ -41,9 +41,9 @@ class Interruption:
     @property
     def pause(self) -> float:
         """Seconds between two looks whether it has come: fewer where a person may be waiting for that."""
-        return _OFTEN if self.event is not None or self.scope is not None else _SELDOM
+        return _SHORT_POLL if self.event is not None or self.scope is not None else _LONG_POLL
 
-    def has_come(self) -> bool:
+    def is_set(self) -> bool:
         """Return whether nobody waits any more."""
         return bool((self.event and self.event.is_set()) or (self.scope and self.scope.cancelled))
 
@@ -52,7 +52,7 @@ class OutOfTimeError(Exception):
     """The script's time was over before it ran."""
 
 
-class Preparation:
+class TimeBudget:
     """The time before a script runs, which is its own: how much is left, and what is said if it was too short.
 
     Args:
@@ -67,20 +67,20 @@ class Preparation:
         self._limit = limit
         self.began = began
         self.interruption = interruption
-        self._doing = "starting the target"
+        self._step = "starting the target"
 
     @contextlib.contextmanager
-    def bounding_starts(self) -> Iterator[None]:
+    def limiting_starts(self) -> Iterator[None]:
         """Let the start of a target in the block take no more than the script's time, and no longer than anybody waits.
 
         Raises:
             StartStoppedError: It was over, or nobody waited any more, before the target was up.
         """
         left = max(0.0, self.deadline - time.monotonic())
-        with start_limit(left, interrupted=self.interruption.has_come):
+        with start_limit(left, interrupted=self.interruption.is_set):
             yield
 
-    def now(self, doing: str) -> None:
+    def begin_step(self, step: str) -> None:
         """Note what is done from here on; an empty text stands for the script itself.
 
         Raises:
@@ -88,7 +88,7 @@ class Preparation:
             CallCancelledError: Nobody waits any more.
         """
         self._check()
-        self._doing = doing
+        self._step = step
 
     def wait_for(self, future: Future[T]) -> T:
         """Wait for something, and return what comes of it.
@@ -104,23 +104,23 @@ class Preparation:
             if wait((future,), min(left, self.interruption.pause)).done:
                 return future.result()
 
-    def taken_by(self, doing: str) -> OutOfTimeError:
+    def used_up_by(self, step: str) -> OutOfTimeError:
         """Return the error for a script that did not begin, as something took all of its time."""
-        self._doing = doing
+        self._step = step
         return OutOfTimeError()
 
     def _check(self) -> None:
         if time.monotonic() >= self.deadline:
             raise OutOfTimeError
-        if self.interruption.has_come():
+        if self.interruption.is_set():
             raise CallCancelledError("nobody waits for the script any more")
 
     def result_of(self, error: OutOfTimeError | TerminalError) -> ExecutionResult | None:
         """Return the result if an error only means that time is over or that nobody waits; None if it says more."""
-        if self.interruption.has_come() and not _says_more(error):
+        if self.interruption.is_set() and not _is_specific(error):
             return self.interrupted()
-        if isinstance(error, OutOfTimeError) or self._only_says_so(error):
-            message = not_run_message(self._limit, self._doing)
+        if isinstance(error, OutOfTimeError) or self._is_timeout(error):
+            message = not_run_message(self._limit, self._step)
             return ExecutionResult("timeout", message, 0, time.monotonic() - self.began, None, message)
         return None
 
@@ -129,11 +129,11 @@ class Preparation:
         seconds = time.monotonic() - self.began
         return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
 
-    def _only_says_so(self, error: TerminalError) -> bool:
+    def _is_timeout(self, error: TerminalError) -> bool:
         if isinstance(error, StartStoppedError):
             return error.timed_out
-        return bool(self._doing) and time.monotonic() >= self.deadline and not _says_more(error)
+        return bool(self._step) and time.monotonic() >= self.deadline and not _is_specific(error)
 
 
-def _says_more(error: Exception) -> bool:
-    return isinstance(error, _SAYS_MORE) and not isinstance(error, StartStoppedError)
+def _is_specific(error: Exception) -> bool:
+    return isinstance(error, _SPECIFIC_ERRORS) and not isinstance(error, StartStoppedError)
