@@ -105,7 +105,7 @@ class PythonProcess:
         self.messages.on_end = self._report_end
         starting: Call[Any] = Call(lambda _: _no_callback(), None, lambda: None, wants_pieces=False)
         self._process = await env.internal.run_in_background(
-            starting, started._replace(is_own=True), background._replace(first_input=given)
+            starting, started._replace(is_internal=True), background._replace(first_input=given)
         )
 
     def _report_end(self) -> None:

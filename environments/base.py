@@ -1,4 +1,4 @@
-"""What every environment is."""
+"""The base class of all environments: commands, sessions, files, snapshots and life cycle."""
 
 from __future__ import annotations
 
@@ -57,17 +57,20 @@ if TYPE_CHECKING:
 
 
 class Attachment(Protocol):
-    """Something that is kept with one environment."""
+    """An object stored with an environment, such as the registry of background processes."""
 
     def close(self) -> None:
-        """Give up what is kept. The environment has been cleaned up. Called once."""
+        """Release the attachment. Called once, after the environment's cleanup."""
 
 
 _Kept = TypeVar("_Kept", bound=Attachment)
 
 
 class Attachments:
-    """Those of one environment, one of each kind. They refer to each other as they like: nothing else holds them."""
+    """The attachments of one environment, at most one of each kind.
+
+    References between attachments are harmless: the environment alone holds them.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -75,7 +78,7 @@ class Attachments:
         self._closed = False
 
     def get(self, kind: Callable[[], _Kept]) -> _Kept:
-        """Return the one of a kind, made when it is first asked for; one that is closed already after `close`."""
+        """Return the attachment of a kind, created on first use. After `close` a new attachment is returned closed."""
         with self._lock:
             found = self._of_kind.get(kind)
             if found is None:
@@ -87,12 +90,12 @@ class Attachments:
             return found  # type: ignore[return-value]  # one kind has attachments of its own type
 
     def close(self) -> None:
-        """Close all of them, and keep none from now on."""
+        """Close all attachments, now and in the future."""
         self._closed = True
         self.renew()
 
     def renew(self) -> None:
-        """Close all of them, so that each is made anew when it is asked for."""
+        """Close all attachments. Each is created anew on its next use."""
         with self._lock:
             kept, self._of_kind = list(self._of_kind.values()), {}
         for each in kept:
@@ -100,51 +103,55 @@ class Attachments:
 
 
 class BaseEnvironment(ABC):
-    """A place where commands run.
+    """An environment: runs commands in a target, which is this machine, a container, a remote host or a cloud sandbox.
 
-    An environment starts on first use and is thread-safe. `execute` runs one command at a time in the session;
-    `execute_oneshot` runs beside it. Leave the `with` block, or call `cleanup`, and nothing stays behind.
+    The target starts on first use. All methods are thread-safe. `execute` runs commands one at a time in a shell
+    session; `execute_oneshot` and `start` run beside the session. Leave the `with` block, or call `cleanup`, to end all
+    processes and remove the target.
 
-    The methods for files work whatever `execute` is doing. A relative path is taken from the session's working
-    directory, and `~` is the target user's home. A name may hold any bytes: those that are not UTF-8 are surrogates, as
-    in `os.fsdecode`. A path that ends in a slash means a directory.
+    File methods run in parallel to `execute`. A relative path starts at the session's working directory; `~` is the
+    target user's home. A trailing slash means a directory. Bytes of a name that are not UTF-8 are surrogates, as in
+    `os.fsdecode`.
 
-    What is in the way at a path of the target is an error that is a `TargetFileError` and the builtin error of its
-    name: FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError or FileExistsError, with `errno` and
-    `filename`. In the same way a path of this machine that `put_file`, `get_file`, `put_dir` and `get_dir` are given is
-    a plain builtin error. Whatever else goes wrong, on either side, is a TerminalError with the system's own reason.
+    A file method raises a `TargetFileError` for an obstacle at the target's path. The error is also a builtin
+    FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError or FileExistsError, with `errno` and
+    `filename`. For a local path of `put_file`, `get_file`, `put_dir` or `get_dir`, the builtin error is raised alone.
+    Any other failure, on either side, is a TerminalError with the system's reason.
 
-    In a cancelled scope a method for files raises `CallCancelledError`, also in the middle, and leaves no part of a
-    file. What `cleanup` cuts short says so.
+    In a cancelled scope a file method raises `CallCancelledError`, also half way, and leaves no partial file. A file
+    method interrupted by `cleanup` raises a TerminalError.
     """
 
     backend: str = ""
-    """The name the backend is registered under."""
+    """Registered name of the backend."""
     settings_class: ClassVar[type[BackendSettings]] = BackendSettings
-    """The settings that this backend alone has."""
+    """Class of the backend's own settings."""
     internal: Internal
-    """What this package, and a hook, runs in it."""
+    """Internal commands of this package and of hooks."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
-        """Take the settings, and start nothing yet.
+        """Store the settings. The target starts on first use.
+
+        Args:
+            settings: Settings as returned by `load_settings`.
 
         Raises:
-            SettingsError: A value cannot be understood, see `BackendSettings.check`, or the record cannot be written.
-            UnsupportedError: The backend cannot do what is asked for.
+            SettingsError: A value is malformed, see `BackendSettings.check`, or the record cannot be written.
+            UnsupportedError: The backend does not support a requested setting.
         """
         self.settings_class.of(settings).check(settings)
         self.settings = settings
         self.gate = Gate(settings)
-        """The hooks and rules that decide on what runs in it."""
+        """Hooks and rules: permit or deny each command, script and tool call."""
         self.passthrough = Passthrough(settings.env_passthrough)
-        """The variables of this process that are handed on to commands and scripts. More may be allowed at any time."""
+        """Variables of this process that commands and scripts receive. More names may be allowed at any time."""
         self._secrets = SecretValues(settings, self.passthrough)
         self.observation = Observation(settings, self._secrets)
-        """Its observers, such as a record, and its operations."""
+        """Operations and their observers, such as a record."""
         self.attachments = Attachments()
-        """What the tools keep with this environment. `cleanup` closes it in the end."""
+        """Objects that the tools store with this environment. `cleanup` closes them last."""
         self.progress = Reporter(settings.env)
-        """Tells `create_environment`'s `on_progress` how far starts and transfers are."""
+        """Reports the progress of starts and transfers to the `on_progress` of `create_environment`."""
         self._sessions = Sessions()
         self._file_calls = FileCalls()
         self._last_used = time.monotonic()
@@ -153,49 +160,49 @@ class BaseEnvironment(ABC):
 
     @classmethod
     def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
-        """Build an environment of this backend: of this class, unless the settings ask for another way to have it.
+        """Build an environment of this class, or of another class if the settings ask for another way to the target.
 
-        `create_environment` calls it. Arguments and errors are those of the class itself.
+        Called by `create_environment`. Arguments and errors are those of the constructor.
         """
         return cls(settings)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
-        """Look for what the backend needs here, such as an engine or credentials, and start nothing.
+        """Check the requirements of the backend, such as an engine or credentials. Starts no target.
 
         Args:
-            settings: Say where to look.
+            settings: Settings that lead to the engine or service.
 
         Returns:
-            What was found, as one line for people; nothing where nothing is needed.
+            The finding as a line for people; empty for a backend without requirements.
 
         Raises:
-            TerminalError: It is not there. The message says what to do about it.
+            TerminalError: A requirement is missing. The message names the remedy.
         """
         return ""
 
     @classmethod
     def list_targets(cls) -> Iterable[FoundTarget]:
-        """Go through the targets of this backend that run or are kept, made by any process.
+        """Yield the running and the kept targets of this backend, started by any process.
 
-        A backend whose targets others can see, outlive a process that is killed, or are kept, extends this.
-        `hermes-env ls` shows what it yields, `rm` removes it, and `gc` removes the orphans among it: they are known by
-        the `Owner` that is written on each. A target is removed at once, while this goes on, or later.
+        Override this for targets that are visible to other processes, survive a killed process, or persist.
+        `hermes-env ls` lists them, `rm` removes them, and `gc` removes the orphans. The `Owner` written on each target
+        tells an orphan. A target may be removed during the iteration or later.
 
         Raises:
-            TerminalError: The backend cannot be looked at, as its engine does not answer.
+            TerminalError: The targets cannot be listed, such as when the engine does not answer.
         """
         return ()
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
-        """Return how fast targets should be started, and the place in which that counts.
+        """Return the rate limits for starts, and the place they apply to.
 
         Args:
-            settings: Lead there.
+            settings: Settings that lead to the engine, host or service.
 
         Raises:
-            SettingsError: They cannot be understood.
+            SettingsError: The settings are malformed.
         """
         return StartLimits(repr(settings.own_over) if settings.over else "")
 
@@ -203,49 +210,52 @@ class BaseEnvironment(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Start the target unless it is up, and open the session, so that the first command finds all ready.
+        """Start the target and open the session, unless both are up. The next command then runs without delay.
 
         Raises:
-            EnvironmentStartError: The target could not be started, or the session not be opened.
+            EnvironmentStartError: The target could not be started, or the session could not be opened.
             TerminalError: The environment was cleaned up.
         """
 
     @property
     @abstractmethod
     def is_ready(self) -> bool:
-        """Whether what `prepare` has made is still there. The target is asked only where that is not told otherwise."""
+        """True while the target and session of `prepare` are up. Asks the target only if the connection cannot tell."""
 
     @abstractmethod
     def renew(self) -> None:
-        """End all that was started in the environment, and have its next command begin a new session.
+        """Reset the environment for the next user: end all its processes. The next command opens a new session.
 
-        The target stays as it is, with its files. Nobody may use the environment meanwhile.
+        The target keeps running and keeps its files. No other thread may use the environment meanwhile.
 
         Raises:
-            TerminalError: Something could not be ended, or the target is lost.
+            TerminalError: A process could not be ended, or the target is lost.
         """
 
     def set_network(self, network: str | Sequence[str]) -> None:
-        """Change the list of hosts that the target can reach, see docs/network.md.
+        """Change the list of hosts that the target can reach, see docs/security.md.
 
-        Connections to hosts that are not in the new list are closed. `renew` brings back the list of the settings.
+        Connections to hosts outside of the new list are closed. `renew` restores the list of the settings.
 
         Args:
-            network: Hosts, as in the setting `network`; `none` is an empty list. `full` is for backends that hold the
-                list by their own service.
+            network: Hosts, as in the setting `network`. `none` is an empty list. `full` is for backends whose own
+                service enforces the list.
 
         Raises:
-            UnsupportedError: The backend cannot do it, or the environment was not made with a list.
-            SettingsError: An entry cannot be understood.
+            UnsupportedError: The backend cannot change the list, or the environment was created without a list.
+            SettingsError: An entry is malformed.
         """
         raise UnsupportedError(
-            f"backend {self.settings.env!r} cannot hold what runs in it to a list of hosts; use docker, bubblewrap or "
-            "singularity, and make the environment with a list"
+            f"backend {self.settings.env!r} cannot restrict the network to a list of hosts; use docker, bubblewrap or "
+            "singularity, and create the environment with a list"
         )
 
     @abstractmethod
     def cleanup(self) -> None:
-        """End everything this environment started, there and here. Safe to call twice; ends running commands."""
+        """End all processes of this environment and remove the target, unless the settings keep the target.
+
+        Running commands are interrupted. A second call does nothing.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -255,69 +265,70 @@ class BaseEnvironment(ABC):
     ) -> None:
         self.cleanup()
 
-    # What is known of it.
+    # State.
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What this backend can do here. Starts the environment when it has not been started."""
+        """Features of the backend on this target. Starts the environment if needed."""
 
     @property
     @abstractmethod
     def target(self) -> Target:
-        """What and where the target is, and how a person gets in. Starts the environment when it has not been started.
+        """The kind, name and place of the target, and the command to log in. Starts the environment if needed.
 
-        Raises what `execute` raises when the target cannot be started.
+        Raises:
+            EnvironmentStartError: The target could not be started.
         """
 
     @abstractmethod
     def address(self, port: int) -> Address:
-        """Return where a TCP port of the target can be reached from this process, whether something listens or not.
+        """Return the address by which this process reaches a TCP port of the target, even if no server listens yet.
 
-        Starts the environment when it has not been started. The address holds until the target is lost or the
-        environment is cleaned up.
+        Starts the environment if needed. The address is valid until the target is lost or the environment is cleaned
+        up.
 
         Args:
-            port: The port, as programs in the target know it.
+            port: Port number inside of the target, 1 to 65535.
 
         Returns:
-            Host and port here, and a URL for what speaks HTTP. `str()` of it is `host:port`.
+            Host and port on this side, and a URL for HTTP servers. `str()` returns `host:port`.
 
         Raises:
-            UnsupportedError: The backend, or a target with these settings, has no way to that port.
+            UnsupportedError: The backend, or the target with these settings, has no route to the port.
             EnvironmentStartError: The target could not be started.
-            TypeError: The port is no number.
-            ValueError: There is no such port.
+            TypeError: The port is not a whole number.
+            ValueError: The port is out of range.
         """
 
     @property
     @abstractmethod
     def cwd(self) -> str:
-        """The session's working directory, as known from the last command that ended."""
+        """Working directory of the session after its last finished command."""
 
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Whether a command or a background process runs."""
+        """True while a command or a background process runs."""
 
     @property
     def idle_seconds(self) -> float:
-        """How long nothing has used the environment; 0 while a command runs in it."""
+        """Seconds since the last use; 0 while a command runs."""
         return 0.0 if self.busy else time.monotonic() - self._last_used
 
     def touch(self) -> None:
-        """Note that the environment is in use, so that it does not count as idle."""
+        """Mark the environment as used: resets `idle_seconds`."""
         self._last_used = time.monotonic()
 
     def model_view(self, *, strip: bool | None = None) -> ModelView:
-        """Return the view that makes text of this environment fit for a model: without secrets and terminal controls.
+        """Return a view that prepares text of the target for a model: redacts secrets and strips terminal controls.
 
-        `env.model_view().captured(result.captured).with_count()` is the output of a command as a model gets it.
+        `env.model_view().captured(result.captured).with_count()` is the output of a command for a model.
 
         Args:
-            strip: Whether terminal controls are taken out; None is the setting `strip_ansi`.
+            strip: True to strip terminal controls; None uses the setting `strip_ansi`.
         """
-        from environments.model_view import ModelView  # which commands have no need of
+        from environments.model_view import ModelView  # not needed by commands
 
         is_off = not self.settings.redact_secrets
         redactor = Redactor({}, is_off=True) if is_off else Redactor.of(self._secrets.known())
@@ -326,37 +337,37 @@ class BaseEnvironment(ABC):
     # Commands.
 
     def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Run a command in the session and wait for it.
+        """Run a command in the session and wait for the result.
 
-        The session keeps its working directory, exports, functions, aliases and shell options from one command to
-        the next. One command runs at a time; a second caller waits.
+        The session keeps working directory, exports, functions, aliases and shell options between commands. One command
+        runs at a time; a second caller waits.
 
         Args:
-            command: Shell text of any length, without NUL characters; or a program and its arguments, which no shell
-                takes apart.
+            command: Shell text of any length, without NUL characters; or a list of a program and its arguments, passed
+                to the program without shell expansion.
             options: See `CommandOptions`.
 
         Returns:
-            The result, also for a command that failed, timed out or was interrupted. `cleanup()` interrupts a command
-            that has begun.
+            The result, also of a command that failed, timed out or was interrupted. `cleanup()` interrupts a running
+            command.
 
         Raises:
-            EnvironmentStartError: The target could not be started; a `StartStoppedError` if its start was stopped.
-            EnvironmentLostError: The target went away while the command ran.
+            EnvironmentStartError: The target could not be started; a `StartStoppedError` if the start was stopped.
+            EnvironmentLostError: The target was lost while the command ran.
             TerminalError: The environment was cleaned up before the command began.
-            DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
-            UnsupportedError: A `user` was given.
-            TypeError: An argument is of a wrong type.
-            ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
+            DeniedError: A hook or a rule denied the command, see docs/approvals.md.
+            UnsupportedError: The option `user` was given.
+            TypeError: An argument has the wrong type.
+            ValueError: The command holds a NUL character, the timeout is not above 0, or another value is out of range.
         """
         return self._execution(command, **options).result()
 
     def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
+        """Run a command at once, in parallel to `execute`, without any effect on the session.
 
-        It starts in the session's working directory with the target's own environment: what the session exported
-        is not there, unless `session_env` asks for it. It is then as the session's last command left it. The result
-        and errors are those of `execute`, but for `user`, which may be given.
+        The command starts in the session's working directory with the target's own environment. With `session_env` it
+        also receives the session's exports, as of the session's last finished command. Result and errors are those of
+        `execute`, except that `user` is allowed.
         """
         return self._execution_beside(command, **options).result()
 
@@ -380,22 +391,25 @@ class BaseEnvironment(ABC):
 
     @cancellable
     def start(self, command: CommandText, **options: Unpack[StartOptions]) -> Process:
-        """Start a command in the background and return a handle to it.
+        """Start a command in the background and return its handle.
 
-        It sees the target's own environment and, without `session_env`, not what the session exported. It ends with
-        the environment.
+        The command receives the target's own environment, plus the session's exports with `session_env`. The process
+        ends with the environment.
 
         Args:
-            command: Shell text or a program and its arguments, as for `execute`.
+            command: Shell text, or a list of a program and its arguments, as for `execute`.
             options: See `StartOptions`.
 
+        Returns:
+            A handle for input, output, signals and the exit code.
+
         Raises:
-            UnsupportedError: The backend has no pty, or cannot run a command as that user.
+            UnsupportedError: The backend has no pty, or cannot run a command as the given user.
             EnvironmentStartError: The target could not be started.
-            DeniedError: A hook or a rule does not allow it.
-            CallCancelledError: The scope of its caller was cancelled.
-            TypeError: An argument is of a wrong type.
-            ValueError: An argument has a value that cannot be.
+            DeniedError: A hook or a rule denied the command.
+            CallCancelledError: The caller's scope was cancelled.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is out of range.
         """
         self.touch()
         call, background = checked_start(command, **options)
@@ -408,80 +422,84 @@ class BaseEnvironment(ABC):
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End the command `execute` is running, from any thread, or a target's start. Without one, does nothing.
+        """End the running command of `execute`, or stop the target's start, from any thread.
 
-        Whoever waits for the start gets a `StartStoppedError`.
+        Callers that wait for the start receive a `StartStoppedError`.
         """
 
     # Named sessions.
 
     def session(self, name: str, *, cwd: str | None = None, user: str | int | None = None) -> EnvironmentSession:
-        """Return the session of a name, which is opened unless it is open.
+        """Return the named session, opened on first use.
 
-        It has a shell of its own and begins as that of `execute` has begun: with nothing of what was exported or
-        defined there. `execute`, `cwd` and `interrupt` of the environment go on to mean that one, which has no name.
-        A session ends when it is closed, or with the environment.
+        The session has its own shell, without the exports and definitions of other sessions. `execute`, `cwd` and
+        `interrupt` of the environment always use the unnamed session. A session ends on `close`, or with the
+        environment.
 
         Args:
-            name: Any text but `"default"`.
-            cwd: The directory to begin in, an absolute path or one from `~`; None is as `settings.cwd` says.
-            user: The user of the target that its commands run as, by name or number; None is the target's own.
+            name: Any text except `"default"`.
+            cwd: Initial directory, absolute or starting with `~`; None uses `settings.cwd`.
+            user: User of the target that runs the commands, by name or number; None is the target's default user.
+
+        Returns:
+            The session; the same object for the same name while the session is open.
 
         Raises:
-            UnsupportedError: The target cannot run a shell as that user, or has one session only.
-            TerminalError: 64 of them are open.
-            TypeError: An argument is of a wrong type.
-            ValueError: An argument has a value that cannot be, or the name is that of an open session of another user.
+            UnsupportedError: The target cannot run a shell as that user, or supports a single session only.
+            TerminalError: 64 sessions are open.
+            TypeError: An argument has the wrong type.
+            ValueError: An argument is out of range, or the name belongs to an open session of another user.
         """
         runs_as = None if user is None else checked_user(user)
         return self._sessions.get(name, cwd, runs_as, self._new_session)
 
     @abstractmethod
     def _new_session(self, name: str, cwd: str | None, user: str | None) -> EnvironmentSession:
-        """Make a session. Its shell is opened with its first command."""
+        """Create a session. The shell opens with the first command."""
 
     def close_sessions(self) -> None:
-        """Close those that are open."""
+        """Close all named sessions."""
         self._sessions.close()
 
     # Snapshots.
 
     def snapshot(self, name: str) -> str:
-        """Keep the target's files as they are now, and return the image of them, to make other environments from.
+        """Save the target's files as an image for new environments.
 
-        `create_environment` and `Pool` take it as the setting `image`, on the same backend. It holds files and
-        installed packages. It holds no process, no variable of the session, and nothing that is mounted, such as `/tmp`
-        of a container: docs/many-environments.md says what each backend keeps. It stays until it is removed, as by
-        `hermes-env rm`. One of the same name is replaced; environments that were made from it go on.
+        Pass the image as the setting `image` to `create_environment` or `Pool`, on the same backend. The image holds
+        files and installed packages. Processes, session variables and mounts, such as `/tmp` of a container, are not
+        saved: docs/many-environments.md lists the details of each backend. The image stays until removed, such as by
+        `hermes-env rm`. A second snapshot replaces the first of the same name; environments created from the first keep
+        running.
 
-        Starts the environment when it has not been started. A command that runs meanwhile goes on, and what it writes
-        may be there or not.
+        Starts the environment if needed. A running command goes on; files written meanwhile may be missing from the
+        image.
 
         Args:
-            name: 1 to 63 letters, digits, `_`, `.` and `-`, of which the first is a letter or a digit.
+            name: 1 to 63 letters, digits, `_`, `.` and `-`, beginning with a letter or a digit.
 
         Returns:
-            The image, as the backend names it.
+            The image, by the backend's name.
 
         Raises:
             UnsupportedError: The backend has no snapshots, or none of this target.
             EnvironmentStartError: The target could not be started.
-            TerminalError: The snapshot could not be taken.
-            TypeError: The name is no text.
-            ValueError: The name cannot be that of a snapshot.
+            TerminalError: The snapshot failed.
+            TypeError: The name is not text.
+            ValueError: The name is malformed.
         """
         raise no_snapshots(self.settings.env)
 
     def fork(self) -> BaseEnvironment:
-        """Return an environment on a copy of the target as it is now, with the same settings, hooks and directory.
+        """Return a new environment on a copy of the target, with the same settings, hooks and working directory.
 
-        The copy holds what a snapshot holds. It starts on first use, and does not outlive the fork's `cleanup`, also
-        with `container_persistent`. What was made for the fork alone is removed with it.
+        The copy holds the contents of a snapshot and starts on first use. The fork's `cleanup` removes the copy, also
+        with `container_persistent`, and any image made for the fork.
 
         Raises:
             UnsupportedError: The backend has no snapshots, or none of this target.
             EnvironmentStartError: The target could not be started.
-            TerminalError: The copy could not be made.
+            TerminalError: The copy failed.
         """
         raise no_snapshots(self.settings.env)
 
@@ -490,54 +508,58 @@ class BaseEnvironment(ABC):
     @cached_property
     @abstractmethod
     def files(self) -> TargetFiles:
-        """The thing that moves files and looks at entries."""
+        """The implementation of all file methods, as coroutines."""
 
     @file_method
     async def write_bytes(self, path: TargetPath, data: bytes) -> None:
-        """Write a file in the target, replacing it in one step.
+        """Write a file in the target, replaced atomically.
 
-        Missing parent directories are made, but not the session's own. What is there already must be a regular file,
-        or a link to one, that the target's user owns, though it may be read-only, or may write to. It keeps its
-        permissions.
+        Missing parent directories are created, except the session's own directory. An existing file must be a regular
+        file, or a link to a regular file. The target's user must own the file, which may then be read-only, or have
+        write permission. An existing file keeps its permissions.
+
+        Args:
+            path: Path in the target.
+            data: New contents.
 
         Raises:
-            TargetIsADirectoryError: There is a directory, or the path ends in a slash.
-            TargetNotADirectoryError: The path leads through something that is no directory.
-            TargetPermissionError: The user may not write there, or replace that file.
-            TargetFileNotFoundError: A parent directory is missing and cannot be made, as in `/proc`.
-            TerminalError: It could not be written for another reason.
+            TargetIsADirectoryError: The path is a directory, or ends in a slash.
+            TargetNotADirectoryError: A parent of the path is not a directory.
+            TargetPermissionError: The user may not write in the directory, or replace the file.
+            TargetFileNotFoundError: A parent directory is missing and cannot be created, such as in `/proc`.
+            TerminalError: The write failed for another reason.
         """
         await self.files.write(checked_path(path), checked_data(data))
 
     @file_method
     async def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
-        """Return a regular file of the target, or its beginning.
+        """Return the contents of a regular file in the target.
 
         Args:
-            path: The file. Anything else, such as a pipe or a device, is not even opened.
-            limit: Bytes to return at most, and to move; None is all of it.
+            path: Path in the target. Pipes and devices are refused unopened.
+            limit: Maximum bytes to transfer and return; None is the whole file.
 
         Raises:
-            TargetFileNotFoundError: No such file.
-            TargetIsADirectoryError: It is a directory.
-            TargetNotADirectoryError: The path leads through something that is no directory.
-            TargetPermissionError: The user may not read it, or search a directory that it is in.
-            TerminalError: It could not be read for another reason, such as being a pipe.
+            TargetFileNotFoundError: The file does not exist.
+            TargetIsADirectoryError: The path is a directory.
+            TargetNotADirectoryError: A parent of the path is not a directory.
+            TargetPermissionError: The user may not read the file, or search a parent directory.
+            TerminalError: The read failed for another reason, such as a pipe at the path.
             ValueError: The limit is below 0.
         """
         return await self.files.read(checked_path(path), checked_limit(limit))
 
     def write_text(self, path: TargetPath, text: str, encoding: str = "utf-8", errors: str = "strict") -> None:
-        """Write text to a file in the target, as `write_bytes` does. Line ends stay as they are.
+        """Write text to a file in the target, as `write_bytes` does. Line ends stay unchanged.
 
         Args:
-            path: The file.
-            text: Its new contents.
-            encoding: The encoding of the file.
-            errors: The treatment of characters that the encoding lacks, as in `str.encode`.
+            path: Path in the target.
+            text: New contents.
+            encoding: Encoding of the file.
+            errors: Treatment of characters missing from the encoding, as in `str.encode`.
 
         Raises:
-            UnicodeEncodeError: The encoding lacks a character; nothing was written.
+            UnicodeEncodeError: A character is missing from the encoding. The file stays unchanged.
             TerminalError: See `write_bytes`.
         """
         self.write_bytes(path, encoded_text(text, encoding, errors))
@@ -545,17 +567,17 @@ class BaseEnvironment(ABC):
     def read_text(
         self, path: TargetPath, encoding: str = "utf-8", errors: str = "strict", limit: int | None = None
     ) -> str:
-        """Return the text of a regular file of the target, or its beginning. Line ends stay as they are.
+        """Return the text of a regular file in the target. Line ends stay unchanged.
 
         Args:
-            path: The file.
-            encoding: The encoding of the file.
-            errors: The treatment of bytes that are not text in it, as in `bytes.decode`: `replace`, `ignore`, or
-                `surrogateescape`, which `write_text` writes back as they were.
-            limit: Bytes to read at most, see `read_bytes`. A character that ends behind them is left out.
+            path: Path in the target.
+            encoding: Encoding of the file.
+            errors: Treatment of undecodable bytes, as in `bytes.decode`: `replace`, `ignore`, or `surrogateescape`,
+                which `write_text` turns back into the same bytes.
+            limit: Maximum bytes to read, see `read_bytes`. A character cut by the limit is dropped.
 
         Raises:
-            UnicodeDecodeError: The file has bytes that are not text; it names the place of the first.
+            UnicodeDecodeError: The file holds undecodable bytes. The error holds the position of the first.
             TerminalError: See `read_bytes`.
             ValueError: The limit is below 0.
         """
@@ -564,43 +586,47 @@ class BaseEnvironment(ABC):
 
     @file_method
     async def put_file(self, local: str | Path, remote: TargetPath) -> None:
-        """Copy a file from here to the target, with its permissions.
+        """Copy a local file to the target, with its permissions.
 
-        The path there, and errors of it, are as for `write_bytes`: it names the file, not the directory to put it in.
+        Args:
+            local: Path of a regular file on this machine.
+            remote: Path of the file in the target, not of a directory for the file; errors as for `write_bytes`.
         """
-        from pathlib import Path  # which commands do without
+        from pathlib import Path  # not needed by commands
 
         await self.files.put(Path(local), checked_path(remote))
 
     @file_method
     async def get_file(self, remote: TargetPath, local: str | Path) -> None:
-        """Copy a file from the target to here, with its permissions.
+        """Copy a file of the target to this machine, with its permissions.
 
-        The path there, and errors of it, are as for `read_bytes`. What is here is replaced as `write_bytes` does it.
+        Args:
+            remote: Path in the target; errors as for `read_bytes`.
+            local: Path on this machine. An existing file is replaced as by `write_bytes`.
         """
-        from environments.local_files import checked_destination  # which brings pathlib
+        from environments.local_files import checked_destination  # imports pathlib
 
         await self.files.get(checked_path(remote), checked_destination(local))
 
     @file_method
     async def put_dir(self, local: str | Path, remote: TargetPath, *, skip_unchanged: bool = False) -> None:
-        """Copy a directory with all that is in it from here to the target, as one stream.
+        """Copy a local directory tree to the target, as one stream.
 
-        Files, directories and symbolic links are copied, with permissions and times in whole seconds; links are not
-        followed. Sockets, pipes and devices are left out. What is there already and has no counterpart here stays; a
-        link or a file that has one is replaced. The target needs `tar`.
+        Files, directories and symbolic links are copied, with permissions and times in whole seconds. Links are not
+        followed. Sockets, pipes and devices are skipped. Entries of the target without a counterpart stay; a link or
+        file with a counterpart is replaced. The target needs `tar`.
 
         Args:
-            local: The directory here.
-            remote: The directory there, which is made; a path as for `write_bytes`. One that is there already keeps
-                its own permissions and owner, as it may be a home.
-            skip_unchanged: Whether to leave out regular files that have the same size and time there.
+            local: Directory on this machine.
+            remote: Directory in the target, created if missing; a path as for `write_bytes`. An existing directory,
+                such as a home, keeps its own permissions and owner.
+            skip_unchanged: True to skip regular files whose size and time are equal in the target.
 
         Raises:
-            NotADirectoryError: There is no such directory here.
-            TargetNotADirectoryError: There is something else there, or the path leads through it.
-            TargetPermissionError: The user may not make or change it, or a directory in it.
-            TerminalError: It could not be copied, or not all of it, for another reason.
+            NotADirectoryError: The local directory does not exist.
+            TargetNotADirectoryError: The target's path, or a parent, is not a directory.
+            TargetPermissionError: The user may not create or change the directory or an entry.
+            TerminalError: The copy failed, or is incomplete, for another reason.
         """
         from pathlib import Path
 
@@ -608,15 +634,20 @@ class BaseEnvironment(ABC):
 
     @file_method
     async def get_dir(self, remote: TargetPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
-        """Copy a directory with all that is in it from the target to here, as `put_dir` does the other way.
+        """Copy a directory tree of the target to this machine, the reverse of `put_dir`.
 
-        A member that would be written outside of `local` is refused.
+        A member whose path leaves `local` is refused.
+
+        Args:
+            remote: Directory in the target.
+            local: Directory on this machine, created if missing.
+            skip_unchanged: True to skip regular files whose size and time are equal on this machine.
 
         Raises:
-            TargetFileNotFoundError: There is no such directory in the target.
-            TargetNotADirectoryError: There is something else.
-            TargetPermissionError: The user may not read it, or something in it.
-            TerminalError: It could not be copied, or not all of it.
+            TargetFileNotFoundError: The directory does not exist.
+            TargetNotADirectoryError: The path is not a directory.
+            TargetPermissionError: The user may not read the directory or an entry.
+            TerminalError: The copy failed or is incomplete.
         """
         from pathlib import Path
 
@@ -624,31 +655,34 @@ class BaseEnvironment(ABC):
 
     @file_method
     async def stat(self, path: TargetPath, *, follow_symlinks: bool = True) -> FileStatus:
-        """Return what kind of thing is at a path, its size, permissions, owner, and when it was changed.
+        """Return the kind, size, permissions, owner and modification time of a path.
 
         Args:
-            path: The path.
-            follow_symlinks: Whether it is asked of what a link points to, and not of the link itself.
+            path: Path in the target.
+            follow_symlinks: True to describe the file behind a link; False to describe the link.
 
         Raises:
-            TargetFileNotFoundError: There is nothing, or only a link to nothing.
-            TargetNotADirectoryError: The path leads through something that is no directory.
-            TargetPermissionError: The user may not search a directory on the way.
-            TerminalError: It is not known for another reason.
+            TargetFileNotFoundError: The path does not exist, or is a dangling link.
+            TargetNotADirectoryError: A parent of the path is not a directory.
+            TargetPermissionError: The user may not search a parent directory.
+            TerminalError: The status is unknown for another reason.
         """
         return await self.files.stat(checked_path(path), follow=follow_symlinks)
 
     @file_method
     async def list_dir(self, path: TargetPath = ".") -> list[FileStatus]:
-        """Return what is in a directory, sorted by name; of a link, what is known of the link itself.
+        """Return the entries of a directory, sorted by name. Links are not followed.
 
-        What is removed while the directory is read may be there or not.
+        Entries removed during the read may be listed or not.
+
+        Args:
+            path: Directory in the target; by default the session's working directory.
 
         Raises:
-            TargetFileNotFoundError: There is no such directory.
-            TargetNotADirectoryError: It is something else, or the path leads through something else.
-            TargetPermissionError: The user may not read it, or not search it.
-            TerminalError: It could not be read for another reason.
+            TargetFileNotFoundError: The directory does not exist.
+            TargetNotADirectoryError: The path, or a parent, is not a directory.
+            TargetPermissionError: The user may not read or search the directory.
+            TerminalError: The read failed for another reason.
         """
         return await self.files.entries(checked_path(path))
 
@@ -656,50 +690,53 @@ class BaseEnvironment(ABC):
     async def mkdir(
         self, path: TargetPath, *, parents: bool = True, exist_ok: bool = True, mode: int | None = None
     ) -> None:
-        """Make a directory.
+        """Create a directory.
 
         Args:
-            path: The directory.
-            parents: Whether to make missing parent directories, with the usual permissions.
-            exist_ok: Whether it may be there already. It is then left as it is.
-            mode: Its permission bits, whatever the umask is; None takes the usual ones.
+            path: Path in the target.
+            parents: True to create missing parent directories, with default permissions.
+            exist_ok: True to accept an existing directory, left unchanged.
+            mode: Permission bits, independent of the umask; None is the default.
 
         Raises:
-            TargetFileExistsError: There is something else at the path, or a directory with `exist_ok=False`.
+            TargetFileExistsError: The path exists and is not a directory, or `exist_ok` is False.
             TargetFileNotFoundError: A parent directory is missing.
-            TargetNotADirectoryError: The path leads through something that is no directory.
-            TargetPermissionError: The user may not make it there.
-            TerminalError: It could not be made for another reason.
-            ValueError: The mode is no permission bits.
+            TargetNotADirectoryError: A parent of the path is not a directory.
+            TargetPermissionError: The user may not create the directory.
+            TerminalError: The directory could not be created for another reason.
+            ValueError: The mode holds other bits than permissions.
         """
         await self.files.mkdir(checked_path(path), parents=parents, exist_ok=exist_ok, mode=checked_mode(mode))
 
     @file_method
     async def remove(self, path: TargetPath, *, recursive: bool = False, missing_ok: bool = False) -> None:
-        """Remove a file, a link and not what it points to, or a directory.
+        """Remove a file, a link or a directory. The file behind a link stays.
 
         Args:
-            path: What to remove.
-            recursive: Whether a directory is removed, with all that is in it. No link in it is followed.
-            missing_ok: Whether it is no error that there is nothing.
+            path: Path in the target.
+            recursive: True to remove a directory with all its contents. Links inside are not followed.
+            missing_ok: True to ignore a missing path.
 
         Raises:
-            TargetFileNotFoundError: There is nothing.
-            TargetIsADirectoryError: It is a directory, and `recursive` is false.
-            TargetNotADirectoryError: The path leads through something that is no directory.
-            TargetPermissionError: The user may not remove it, or something in it.
-            TerminalError: It could not be removed, or not all of it, for another reason.
+            TargetFileNotFoundError: The path does not exist.
+            TargetIsADirectoryError: The path is a directory, and `recursive` is False.
+            TargetNotADirectoryError: A parent of the path is not a directory.
+            TargetPermissionError: The user may not remove the path or a part of its contents.
+            TerminalError: The removal failed, or is incomplete, for another reason.
             ValueError: The path is the root directory, or ends in `.` or `..`.
         """
         await self.files.remove(checked_removable(path), recursive=recursive, missing_ok=missing_ok)
 
     @file_method
     async def exists(self, path: TargetPath) -> bool:
-        """Return whether there is something at a path; a link to nothing is not something.
+        """Return True if the path exists. A dangling link counts as missing.
+
+        Args:
+            path: Path in the target.
 
         Raises:
-            TargetPermissionError: That cannot be known, as the user may not search a directory on the way.
-            TerminalError: It is not known for another reason.
+            TargetPermissionError: The user may not search a parent directory.
+            TerminalError: The answer is unknown for another reason.
         """
         return await self.files.exists(checked_path(path))
 
@@ -707,5 +744,5 @@ class BaseEnvironment(ABC):
 def no_snapshots(backend: str) -> UnsupportedError:
     """Return the error of a backend without snapshots."""
     return UnsupportedError(
-        f"backend {backend!r} cannot take snapshots or be forked; docker, also with Podman, modal and daytona can"
+        f"backend {backend!r} cannot take snapshots or be forked; use docker, also with Podman, modal or daytona"
     )

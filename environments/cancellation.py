@@ -1,4 +1,4 @@
-"""Cancellation: ending what runs on behalf of someone who no longer waits for it."""
+"""Cancellation of work whose caller no longer waits: cancel scopes and time limits for starts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from environments.errors import CallCancelledError, TerminalError
 T = TypeVar("T")
 
 
-class holding(Generic[T]):  # noqa: N801  # it is called as a function is
-    """Give a context variable a value in the block, and behind it the one it had.
+class holding(Generic[T]):  # noqa: N801  # called like a function
+    """Set a context variable for the block and restore the previous value afterwards. For one use.
 
-    It is used once. A generator would cost several times as much, and a command enters some of these.
+    A generator would cost several times as much, and each command enters a few of these blocks.
     """
 
     __slots__ = ("_token", "_value", "_variable")
@@ -42,10 +42,10 @@ _limit: ContextVar[StartLimit | None] = ContextVar("hermes_start_limit", default
 
 
 class Stoppable(Protocol):
-    """What may be left of what was done in a scope."""
+    """Processes that the commands of a scope left running in an environment."""
 
     def end(self) -> None:
-        """End it. It raises TerminalError if it can't."""
+        """End the processes. Raises TerminalError on failure."""
 
 
 _Stoppable = TypeVar("_Stoppable", bound=Stoppable)
@@ -54,18 +54,18 @@ _R = TypeVar("_R")
 
 
 class CancelScope:
-    """What is called inside `with scope.active():` ends when `scope.cancel()` is called, from any thread.
+    """Ends all calls made inside `with scope.active():` when any thread calls `scope.cancel()`.
 
-    A command is interrupted, and its result says so; `start` and what moves files raise `CallCancelledError`. The same
-    holds for what is called in the scope later on. A process that `start` has returned goes on: its handle ends it.
+    A running command is interrupted, and its result is marked so; `start` and file methods raise `CallCancelledError`.
+    Later calls in the scope end likewise. A process returned by `start` keeps running: end it through the handle.
 
-    The scope holds for the thread that entered it, and may be entered by several. A script's tool calls run in the
-    script's scope, so that nothing they started outlives the script.
+    The scope applies to each thread that enters it. A script's tool calls run in the script's scope, so that no process
+    of a tool call outlives the script.
 
     Args:
-        is_trusted: Whether the session's owner asked for what is done in the scope, and not a script that nobody read.
-        outer: A scope around it, which is asked for its trust and keeps what may be left. It ends this one only where
-            `ended_in_scope` says so.
+        is_trusted: True for calls of the session's owner; False for calls of an unreviewed script.
+        outer: Enclosing scope. It defines the trust and stores the processes left running. Its cancellation ends this
+            scope only through `ended_in_scope`.
     """
 
     def __init__(self, *, is_trusted: bool = True, outer: CancelScope | None = None) -> None:
@@ -78,11 +78,11 @@ class CancelScope:
 
     @property
     def cancelled(self) -> bool:
-        """Whether `cancel` was called."""
+        """True once `cancel` was called."""
         return self._cancelled
 
     def cancel(self) -> None:
-        """End what runs in this scope, and refuse what would start in it from now on."""
+        """End the calls that run in this scope, and refuse later ones."""
         with self._lock:
             self._cancelled = True
             callbacks = list(self._callbacks)
@@ -90,30 +90,30 @@ class CancelScope:
             callback()
 
     def scope_processes(self, key: object, make: Callable[[], _Stoppable]) -> _Stoppable:
-        """Return what notes, for one environment, what may be left of this scope; made when it is first asked for."""
+        """Return the processes that the scope's commands left running in one environment, created on first use."""
         if self._outer:
             return self._outer.scope_processes(key, make)
         with self._lock:
             found = self._scope_processes.get(key)
             if found is None:
                 found = self._scope_processes[key] = make()
-            return found  # type: ignore[return-value]  # one key has remains of one kind
+            return found  # type: ignore[return-value]  # one key has one type
 
     @property
     def has_scope_processes(self) -> bool:
-        """Whether anything may be left of it."""
+        """True if a command may have left a process running."""
         return bool(self._scope_processes)
 
     def end_scope_processes(self) -> None:
-        """End what the scope, once it is cancelled, has left behind, such as processes in the background.
+        """End the processes that the commands of this cancelled scope left running, such as background jobs.
 
         Raises:
-            TerminalError: Something could not be ended. All the rest was.
+            TerminalError: A process could not be ended. All others were.
         """
         with self._lock:
-            remains, self._scope_processes = list(self._scope_processes.values()), {}
+            left, self._scope_processes = list(self._scope_processes.values()), {}
         failure: TerminalError | None = None
-        for each in remains:
+        for each in left:
             try:
                 each.end()
             except TerminalError as error:
@@ -122,13 +122,13 @@ class CancelScope:
             raise failure
 
     def active(self) -> AbstractContextManager[None]:
-        """Make this the scope of everything the current thread does in the block."""
+        """Make this the current thread's scope for the block."""
         return holding(_current, self)
 
     @contextlib.contextmanager
     def calling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Have `callback` called once if the scope is cancelled while the block runs, or was before it."""
-        entry = partial(callback)  # one that is given twice, such as in a block within another, is there twice
+        """Call `callback` once if the scope is cancelled during the block, or was cancelled before."""
+        entry = partial(callback)  # distinct for each block, also for the same callback in nested blocks
         with self._lock:
             self._callbacks.add(entry)
             already = self._cancelled
@@ -142,30 +142,30 @@ class CancelScope:
 
 
 def current_scope() -> CancelScope | None:
-    """Return the scope the current thread works in, if any."""
+    """Return the scope of the current thread, if any."""
     return _current.get()
 
 
 def check_scope() -> None:
-    """Raise CallCancelledError if the scope that the current thread works in was cancelled."""
+    """Raise CallCancelledError if the current thread's scope was cancelled."""
     scope = _current.get()
     if scope and scope.cancelled:
         raise CallCancelledError("the scope that it was called in was cancelled, so that it was not done")
 
 
 def in_no_scope() -> AbstractContextManager[None]:
-    """Let the current thread be in no scope in the block, such as to remove what a cancelled call has left."""
+    """Leave the scope for the block, such as to clean up after a cancelled call."""
     return holding(_current, None)
 
 
 def ended_in_scope(callback: Callable[[], None]) -> AbstractContextManager[None]:
-    """Have `callback` called if the scope of the current thread, if there is one, is cancelled in the block."""
+    """Call `callback` if the current thread's scope, if any, is cancelled during the block."""
     scope = _current.get()
     return scope.calling(callback) if scope else contextlib.nullcontext()
 
 
 def cancellable(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return a function that raises CallCancelledError in a cancelled scope, and whatever fails because it is one."""
+    """Return a function that raises CallCancelledError in a cancelled scope, also in place of a resulting error."""
 
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -180,12 +180,12 @@ def cancellable(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 class StartLimit:
-    """How long targets may take to start for what is done in a block, see `start_limit`.
+    """A time limit for the starts of targets in a block, see `start_limit`.
 
     Args:
-        seconds: The limit. Its clock begins with the first start that is waited for.
-        interrupted: Asked now and then whether to stop waiting for a start at once.
-        outer: The limit around it, which goes on to hold.
+        seconds: The limit. The clock starts with the first wait for a start.
+        interrupted: Polled during the wait; True ends the wait at once.
+        outer: Enclosing limit, which stays in force.
     """
 
     def __init__(
@@ -198,17 +198,17 @@ class StartLimit:
 
     @property
     def can_be_interrupted(self) -> bool:
-        """Whether there is anything to ask."""
+        """True if a function decides about an interrupt."""
         return bool(self._asked) or bool(self._outer and self._outer.can_be_interrupted)
 
     @property
     def interrupted(self) -> bool:
-        """Whether to stop waiting at once."""
+        """True to end the wait at once."""
         return any(ask() for ask in self._asked) or bool(self._outer and self._outer.interrupted)
 
     @property
     def left(self) -> float:
-        """Seconds that are left; not below 0."""
+        """Seconds left; not below 0."""
         if self._ends == math.inf:
             self._ends = time.monotonic() + self.seconds
         left = max(0.0, self._ends - time.monotonic())
@@ -217,14 +217,14 @@ class StartLimit:
 
 @contextlib.contextmanager
 def start_limit(seconds: float, *, interrupted: Callable[[], bool] | None = None) -> Iterator[StartLimit]:
-    """Stop a target's start that the current thread waits for in the block, if it takes longer than this.
+    """Limit the time that the current thread waits for a target's start in the block.
 
-    `StartStoppedError` is then raised. The time limit of a command does not bound its target's start. A limit around
-    this one goes on to hold.
+    When the time is up, `StartStoppedError` is raised. The time-out of a command does not limit its target's start. An
+    enclosing limit stays in force.
 
     Args:
-        seconds: Seconds from when a start is first waited for in the block. `math.inf` sets no limit.
-        interrupted: Asked some times a second while a start is waited for; true stops it.
+        seconds: Seconds from the first wait for a start in the block. `math.inf` sets no limit.
+        interrupted: Polled some times a second during the wait; True stops the start.
     """
     limit = StartLimit(seconds, interrupted, _limit.get())
     with holding(_limit, limit):
@@ -232,5 +232,5 @@ def start_limit(seconds: float, *, interrupted: Callable[[], bool] | None = None
 
 
 def current_start_limit() -> StartLimit | None:
-    """Return the limit that holds for the current thread's starts, if any."""
+    """Return the limit for starts in the current thread, if any."""
     return _limit.get()

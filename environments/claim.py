@@ -1,4 +1,4 @@
-"""Claims on a name, of one process or of several environments in it, which end with the process."""
+"""Lock files that claim a name for a process, or for several environments of a process, until the process ends."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FOLDER = "claims"
 
 
 class Claim:
-    """A locked file under `HERMES_HOME`. The kernel frees the lock when its holder dies, also of KILL.
+    """A locked file under `HERMES_HOME`. The kernel frees the lock when the holder dies, also by SIGKILL.
 
     Args:
-        name: What is claimed; a file name.
-        home: The `HERMES_HOME` it is among; None is that of this process.
+        name: The claimed name; a file name.
+        home: The `HERMES_HOME` to lock in; None uses this process's.
     """
 
     def __init__(self, name: str, home: Path | None = None) -> None:
@@ -30,7 +30,7 @@ class Claim:
         self._descriptor = -1
 
     def acquire(self) -> bool:
-        """Take the claim unless it is held elsewhere, and return whether it is held here now."""
+        """Acquire the claim unless another process holds the lock. Returns True if this object holds the claim now."""
         if self._descriptor >= 0:
             return True
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ class Claim:
             if self._is_ours(descriptor):
                 self._descriptor = descriptor
                 return True
-            os.close(descriptor)  # its last holder removed it between our opening and our locking it
+            os.close(descriptor)  # the last holder removed the file between our open and our lock
 
     @property
     def is_held(self) -> bool:
@@ -68,7 +68,7 @@ class Claim:
             return False
 
     def release(self) -> None:
-        """Give the claim up. Without one, does nothing."""
+        """Release the claim. Without a claim, does nothing."""
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):
                 self._path.unlink()
@@ -79,20 +79,20 @@ class Claim:
 T = TypeVar("T")
 
 _LOOK = 0.1
-"""Seconds between looks whether a start that waits for another's was stopped."""
+"""Seconds between checks for a stopped start while another start of the same name runs."""
 
 
 class _Held:
-    """What this process has of one name."""
+    """The state of one name in this process."""
 
     def __init__(self, name: str) -> None:
         self.claim = Claim(name)
         self.target: Any = None
         self.users: set[int] = set()
         self.visitors = 0
-        """How many threads hold the lock or wait for it."""
+        """Number of threads that hold the lock or wait for it."""
         self.lock = threading.Lock()
-        """Held while the target is begun, joined or ended."""
+        """Held while the target is started, joined or ended."""
 
 
 _lock = threading.Lock()
@@ -100,26 +100,26 @@ _all: dict[tuple[Path, str], _Held] = {}
 
 
 class SharedClaim(Generic[T]):
-    """The part that one environment has in a claim. Others of this process may have it too, other processes may not.
+    """One environment's share of a claim. Environments of this process may share it; other processes may not.
 
-    The target that is claimed is begun by the first of them, and ended by the last. A part is used by one thread.
+    The first environment starts the claimed target, the last ends it. A share is used by one thread.
 
     Args:
-        name: What is claimed; a file name.
+        name: The claimed name; a file name.
     """
 
     def __init__(self, name: str) -> None:
         self._key = (hermes_home(), name)
 
     def join(self, begin: Callable[[T | None], T]) -> T | None:
-        """Take the claim, and return the target; None if another process has it.
+        """Acquire a share and return the target; None if another process holds the claim.
 
         Args:
-            begin: Is called with the target that others have, or None, and returns the one to use from now on. None
-                other begins or ends it meanwhile.
+            begin: Receives the target of the other environments, or None, and returns the target to use from now on. No
+                other `begin` or `end` of this name runs meanwhile.
 
         Raises:
-            StartStoppedError: The start was stopped while another's was waited for.
+            StartStoppedError: The start was stopped while waiting for another start of this name.
         """
         with self._held() as held, self._joining(held) as may_begin:
             if may_begin:
@@ -127,18 +127,18 @@ class SharedClaim(Generic[T]):
             return held.target if may_begin else None
 
     def leave(self, end: Callable[[T], object]) -> None:
-        """Give up this part, if there is one. The last one ends the target with `end`, and gives the claim up.
+        """Release this share, if held. The last share ends the target with `end` and releases the claim.
 
-        Raises what `end` does; the claim is given up all the same.
+        Raises the errors of `end`; the claim is released all the same.
         """
         with self._held() as held, self._leaving(held) as is_last:
             if is_last:
                 end(held.target)
 
-    # The same on the loop thread, where a start that is stopped is cancelled.
+    # On the loop thread, where a stopped start is cancelled.
 
     async def join_on_loop(self, begin: Callable[[T | None], Awaitable[T]]) -> T | None:
-        """Take the claim, see `join`."""
+        """Acquire a share, see `join`."""
         async with self._held_here() as held:
             with self._joining(held) as may_begin:
                 if may_begin:
@@ -146,7 +146,7 @@ class SharedClaim(Generic[T]):
                 return held.target if may_begin else None
 
     async def leave_on_loop(self, end: Callable[[T], Awaitable[object]]) -> None:
-        """Give up this part, see `leave`."""
+        """Release this share, see `leave`."""
         async with self._held_here() as held:
             with self._leaving(held) as is_last:
                 if is_last:
@@ -211,8 +211,8 @@ class SharedClaim(Generic[T]):
 
 
 def _forget() -> None:
-    """In a forked child: what there is is the parent's."""
-    global _lock  # noqa: PLW0603 - it may be in a state that only the parent can get it out of
+    """Drop the parent's state in a forked child."""
+    global _lock  # noqa: PLW0603 - only a thread of the parent could release it
     _lock = threading.Lock()
     _all.clear()
 

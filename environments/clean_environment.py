@@ -1,7 +1,7 @@
-"""Shell text that starts a program with an environment built from a list, and not at all if that cannot be had.
+"""Shell text that starts a program with an environment of allowed variables only, by `env -i`.
 
-Taking away what is not wanted would fail open: a shell does not know of variables whose names it could not use itself,
-such as MY-API.KEY, and hands them on. `env -i` begins with none.
+Removing unwanted variables would fail open: a shell passes on variables with invalid names, such as MY-API.KEY, without
+listing them. `env -i` starts empty. If no `env` is found, the program does not run.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from environments.secrets import (
 )
 
 NOT_RUN = 126
-"""Exit code when nothing was run because there is no `env`."""
+"""Exit code of a program that was not started because the target has no `env`."""
 
 
 def running_clean(program: str, path: str = "") -> str:
-    """Return shell text that becomes a program which sees the harmless variables alone.
+    """Return shell text that replaces the shell by a program which receives the harmless variables only.
 
-    Their names and values are arguments of `env` for a moment.
+    Names and values are briefly visible as arguments of `env`.
 
     Args:
-        program: Shell text: the program and its arguments, and redirections.
-        path: The program's PATH; empty is the shell's own.
+        program: Shell text: the program, its arguments and redirections.
+        path: The program's PATH; empty keeps the shell's.
     """
-    if path:  # of two settings of one variable the latter holds
+    if path:  # the last setting of a variable counts
         program = f"PATH={shlex.quote(path)} {program}"
     return f"""\
 {_COLLECT}
 command -v env >/dev/null 2>&1 || {{
-  echo "nothing was run: its environment is made by the program env, which is missing here; install coreutils" >&2
+  echo "nothing was run: the program env, which sets the environment, is missing; install coreutils" >&2
   exit {NOT_RUN}
 }}
 exec env -i "$@" {program}
@@ -49,9 +49,9 @@ exit {NOT_RUN}
 
 
 def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") -> str:
-    """Return the same for a program that also gets variables which must not show in any process list.
+    """Like `running_clean`, for a program with variables that must not appear in any process list.
 
-    They travel over the input of a shell behind `env`, which hands the program the input that it was started with.
+    The variables travel over the stdin of a shell behind `env`. The program then inherits the original stdin.
 
     Args:
         variables: The variables.
@@ -68,15 +68,15 @@ def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") 
 
 
 def running_with_exports(variables: Mapping[str, str], argv: str, path: str = "", allowed: Iterable[str] = ()) -> str:
-    """Return the same for a program that also gets all that the shell exports, but for what is named as secrets are.
+    """Like `running_clean`, for a program that also receives all exports of the shell, except secrets.
 
-    That travels over the input, too: what somebody exports is for nobody else to see.
+    The exports travel over stdin too, hidden from process lists.
 
     Args:
-        variables: The variables, which take the place of what the shell exports by the same names.
+        variables: Variables that override exports of the same name.
         argv: Shell text: the program and its arguments.
         path: See `running_clean`.
-        allowed: Names that pass although they are those of secrets.
+        allowed: Names that pass although they are names of secrets.
     """
     others = f"hermes_given=$hermes_given{shlex.quote(chr(10) + exporting(variables))}\n"
     program = f'/bin/sh -s -- {argv} 3<&0 <<HERMES_GIVEN\n$hermes_given\nexec "\\$@" <&3 3<&-\nHERMES_GIVEN'
@@ -84,7 +84,7 @@ def running_with_exports(variables: Mapping[str, str], argv: str, path: str = ""
 
 
 def exporting(variables: Mapping[str, str]) -> str:
-    """Return shell text that exports variables, a line for each."""
+    """Return shell text that exports variables, one a line."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
@@ -93,7 +93,7 @@ _PAIRS = "".join(lower + upper for lower, upper in zip(_LOWER, _UPPER, strict=Tr
 _DENSE = "[0-9A-Za-z]"
 _ALPHANUMERIC = (_DENSE, "[0-9A-Z]", "[0-9a-f]", "[0-9a-fA-F]")
 _RUN = 8
-"""Characters of a token that one part of a pattern stands for."""
+"""Characters of a token matched by one part of a pattern."""
 
 
 _SHORTEST = min(len(prefix) + form.least for form in FORMS for prefix in form.prefixes)
@@ -104,15 +104,15 @@ def _any_case(word: str) -> str:
 
 
 def _prefixes() -> str:
-    """Return patterns that are quickly tried, as bash is slow with classes."""
+    """Return cheap patterns for a first test: bash is slow with character classes."""
     return "|".join(f"*{shlex.quote(prefix)}*" for form in FORMS for prefix in form.prefixes)
 
 
 def _tokens(*, dense: bool) -> str:
-    """Return patterns of a shell's `case` that match all values with a token in them, and a few others.
+    """Return `case` patterns for values that hold a token. A few ordinary values match too.
 
     Args:
-        dense: Of the forms that words may have, too, or else of the others.
+        dense: True for the forms that ordinary words may have; False for all others.
     """
     return "|".join(
         f"*[!0-9A-Za-z_]{shlex.quote(prefix)}{run * (form.least // _RUN)}*"
@@ -179,18 +179,17 @@ hermes_is_secret() {{
 hermes_pairs={_PAIRS} hermes_a='[0-9A-Za-z]' hermes_t='[0-9A-Za-z_.~+/=-]'
 hermes_a={"$hermes_a" * _RUN} hermes_t={"$hermes_t" * _RUN}
 """
-"""Shell text that defines `hermes_is_secret NAME VALUE`, which decides as `environments.secrets` does.
+"""Shell text that defines `hermes_is_secret NAME VALUE`, with the decisions of `environments.secrets`.
 
-What is known by its form is known in linear time, and some ordinary values are taken for it. Ranges such as `[a-z]`
-depend on the locale, so letters are listed where their case counts.
-"""
+Known forms are matched in linear time, at the price of some ordinary values. Ranges such as `[a-z]` depend on the
+locale, so letters are listed where case matters."""
 
 
 def _collecting() -> str:
-    """Return shell text that makes the harmless variables that are set the arguments of the shell, as `NAME=VALUE`.
+    """Return shell text that sets the shell's arguments to the harmless variables, as `NAME=VALUE`.
 
-    Only by the shell's own means, of which each kind can list names in another way. Where it cannot, what goes by its
-    prefix is left out. A name that goes over two lines in the list is none.
+    The text uses builtins only, and each kind of shell lists names in a different way. Without such a list, variables
+    known by prefix are dropped. A name that spans two lines of the list is ignored.
     """
     named = " ".join(f'${{{name}+"{name}=${name}"}}' for name in SAFE_NAMES)
     bash_names = " ".join(f"${{!{prefix}@}}" for prefix in SAFE_PREFIXES)
@@ -215,10 +214,10 @@ _COLLECT = _collecting()
 
 
 def _exports(allowed: Iterable[str]) -> str:
-    """Return shell text that makes what is exported shell text again, which any `sh` can read.
+    """Return shell text that turns the exports back into shell text for any `sh`.
 
-    The list goes by lines, and what follows on a line break in a value may look like another variable: then it is one,
-    with its own name and value, or is left out.
+    The list is read by lines. The rest of a value with a line break may look like another variable: it is then treated
+    as such, with its own name and value, or dropped.
     """
     kept = "|".join(["''", "[0-9]*", "*[!A-Za-z0-9_]*", "_", *SAFE_NAMES])
     passing = "|".join(["''", *allowed])

@@ -1,4 +1,4 @@
-"""The family of errors that this package raises."""
+"""The errors of this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _E = TypeVar("_E", bound=BaseException)
 
 
 class TerminalError(Exception):
-    """The root of every error this package raises."""
+    """Base class of all errors of this package."""
 
 
 class EnvironmentStartError(TerminalError):
@@ -18,9 +18,9 @@ class EnvironmentStartError(TerminalError):
 
 
 class StartStoppedError(EnvironmentStartError):
-    """A start was stopped from outside before the target was up, and what it had made by then was removed.
+    """A start was stopped before the target was up. Everything created by then was removed.
 
-    `timed_out` says whether that was a time limit, and not an interrupt, a cancelled scope or `cleanup`.
+    `timed_out` is True for a time limit, and False for an interrupt, a cancelled scope or `cleanup`.
     """
 
     def __init__(self, message: str, timed_out: bool = False) -> None:
@@ -29,10 +29,9 @@ class StartStoppedError(EnvironmentStartError):
 
 
 class EnvironmentLostError(TerminalError):
-    """The target went away while it was in use: container removed, link dropped, parent killed.
+    """The target was lost while in use: container removed, link dropped, parent killed.
 
-    `output` holds what the command had printed by then. Whether the command had finished cannot be known,
-    so it is never sent again.
+    `output` holds the command's output so far. The command may or may not have finished, so there is no retry.
     """
 
     def __init__(self, message: str, output: str = "") -> None:
@@ -41,19 +40,19 @@ class EnvironmentLostError(TerminalError):
 
 
 class UnsupportedError(TerminalError):
-    """The backend cannot do what was asked, and refuses it instead of doing less."""
+    """The backend does not support the request, and refuses it instead of doing less."""
 
 
 class SettingsError(TerminalError):
-    """A setting is unknown or has a value that is not allowed. The message names source, key and remedy."""
+    """A setting is unknown or its value is not allowed. The message names source, key and remedy."""
 
 
 DENIED = "denied, and nothing was run"
-"""What the message of a `DeniedError` begins with."""
+"""Prefix of a `DeniedError`'s message."""
 
 
 class DeniedError(TerminalError):
-    """A hook, a rule or a person did not allow it, so that nothing was run. `reason` says why."""
+    """A hook, a rule or a person denied a command, script or tool call, and nothing was run. `reason` explains why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"{DENIED}: {reason}")
@@ -61,17 +60,17 @@ class DeniedError(TerminalError):
 
 
 class CallCancelledError(TerminalError):
-    """The scope that a call was made in was cancelled: it was not begun, or ended before it was done."""
+    """The scope of a call was cancelled: the call did not begin, or ended half way."""
 
 
 class ProcessTimeoutError(TerminalError, TimeoutError):
-    """What a background process was expected to print did not come in time. It runs on, and nothing was read."""
+    """A background process did not print the expected text in time. It keeps running, and no output was consumed."""
 
 
 class ProcessEndedError(TerminalError, EOFError):
-    """A background process has ended without printing what was expected of it. Nothing was read.
+    """A background process ended without printing the expected text. No output was consumed.
 
-    `exit_code` says how it ended.
+    `exit_code` is its exit code, if known.
     """
 
     def __init__(self, message: str, exit_code: int | None = None) -> None:
@@ -80,15 +79,15 @@ class ProcessEndedError(TerminalError, EOFError):
 
 
 class MissingExtraError(TerminalError, ImportError):
-    """The backend's client library is not installed. The message names the pip extra that brings it."""
+    """The backend's client library is not installed. The message names the pip extra to install."""
 
 
 REFUSALS = (EnvironmentStartError, UnsupportedError, SettingsError, DeniedError, MissingExtraError)
-"""Errors whose message holds the reason and the remedy."""
+"""Errors with reason and remedy in the message."""
 
 
 def without_cause(error: _E) -> _E:
-    """Return an error whose printed traceback shows neither its cause nor where it was raised first.
+    """Return an error whose printed traceback shows neither its cause nor the place of the first raise.
 
     The cause stays its `__context__`, with a traceback.
     """
@@ -99,17 +98,17 @@ def without_cause(error: _E) -> _E:
 
 
 class TargetFileError(TerminalError, OSError):
-    """A file call could not be done because of what is, or is not, in the target, or because of who its user is.
+    """A file method failed on a path of the target, or on the permissions of the target's user.
 
-    `errno`, `strerror` and `filename` are those of an OSError. It is always one of the classes below, each of which is
-    the builtin error of its name, too.
+    `errno`, `strerror` and `filename` are those of an OSError. The error always belongs to a subclass below, which is
+    also the builtin error of its name.
 
     Args:
-        number: The system's error number.
-        verb: What could not be done, as in "cannot read".
-        filename: The path, as the caller gave it.
-        backend: The backend's name.
-        why: What the target's programs said, if they said anything.
+        number: The system's errno.
+        verb: The failed action, such as "read" in "cannot read".
+        filename: The caller's path.
+        backend: Name of the backend.
+        why: Message of the target's program, if any.
     """
 
     def __init__(self, number: int, verb: str, filename: str, backend: str, why: str = "") -> None:
@@ -127,23 +126,23 @@ class TargetFileError(TerminalError, OSError):
 
 
 class TargetFileNotFoundError(TargetFileError, FileNotFoundError):
-    """There is nothing at a path of the target, or a directory on the way is missing and cannot be made."""
+    """The path does not exist, or a parent directory is missing and cannot be created."""
 
 
 class TargetPermissionError(TargetFileError, PermissionError):
-    """The target's user may not read, write or search what is at a path, or change the directory it is in."""
+    """The target's user may not read, write or search the path, or change its directory."""
 
 
 class TargetIsADirectoryError(TargetFileError, IsADirectoryError):
-    """There is a directory where a file is meant, or the path ends in a slash and so means one."""
+    """A directory stands in place of a file, or the path ends in a slash and so names a directory."""
 
 
 class TargetNotADirectoryError(TargetFileError, NotADirectoryError):
-    """There is something else where a directory is meant, or on the way to a path."""
+    """Another kind of file stands in place of a directory, at the path or at a parent."""
 
 
 class TargetFileExistsError(TargetFileError, FileExistsError):
-    """There is something at a path where something new was to be made."""
+    """The path of a new file or directory exists already."""
 
 
 _OF_NUMBER: dict[int, type[TargetFileError]] = {
@@ -157,20 +156,20 @@ _OF_NUMBER: dict[int, type[TargetFileError]] = {
 
 
 NOTHING_THERE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG))
-"""Error numbers that say of a path that nothing can be there."""
+"""Error numbers of a path that cannot exist."""
 CLEANED_UP = "the environment was cleaned up; create a new one"
-"""What is said of whatever is asked for too late."""
+"""Message of every call after `cleanup`."""
 
 
 def target_error(number: int, verb: str, path: str, backend: str, why: str = "") -> TerminalError:
-    """Return the error for a path of a target, of the class that an error number of the system stands for.
+    """Return the error for a path of the target, of the class for an errno.
 
     Args:
-        number: That number; 0 where it is not known.
-        verb: What could not be done.
-        path: The path, as the caller gave it.
-        backend: The backend's name.
-        why: What the target's programs said; it may be empty where the number is known.
+        number: The system's errno; 0 if unknown.
+        verb: The failed action, such as "read" in "cannot read".
+        path: The caller's path.
+        backend: Name of the backend.
+        why: Message of the target's program; may be empty if the errno is known.
     """
     if kind := _OF_NUMBER.get(number):
         return kind(number, verb, path, backend, why)

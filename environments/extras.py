@@ -1,4 +1,4 @@
-"""Libraries of extras: the error for a missing one, and classes that are imported when they are first used."""
+"""Client libraries of pip extras: errors for missing libraries, and lazy imports of classes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def missing_library(feature: str, library: str, extra: str) -> MissingExtraError
     """Return the error for a library that cannot be imported.
 
     Args:
-        feature: The part that needs it, which begins the sentence.
-        library: The package that was to be imported.
-        extra: The pip extra that brings it.
+        feature: The feature that needs the library; the first words of the message.
+        library: The package to import.
+        extra: The pip extra that installs the package.
     """
     install = f"pip install '{DISTRIBUTION}[{extra}]', or from a checkout: pip install '.[{extra}]'"
     if place := _found_at(library):
@@ -33,11 +33,11 @@ def missing_library(feature: str, library: str, extra: str) -> MissingExtraError
 
 
 def require_libraries(feature: str, extra: str, *libraries: str) -> None:
-    """Raise MissingExtraError if one of some libraries is not installed. None is imported.
+    """Raise MissingExtraError if a library is not installed. Imports none.
 
     Args:
-        feature: The part that needs them.
-        extra: The pip extra that brings them.
+        feature: The feature that needs the libraries.
+        extra: The pip extra that installs them.
         libraries: The packages.
     """
     for library in libraries:
@@ -46,7 +46,7 @@ def require_libraries(feature: str, extra: str, *libraries: str) -> None:
 
 
 def distributions(extra: str) -> dict[str, str | None]:
-    """Return the packages of an extra with their installed versions; none where this package was not installed."""
+    """Return the packages of an extra with their installed versions; empty if this package is not installed."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     found: dict[str, str | None] = {}
@@ -65,7 +65,7 @@ _BARE = str.maketrans("", "", " '\"")
 
 
 def _found_at(library: str) -> str | None:
-    """Return where something of a name is that is not the library, or not as it is needed."""
+    """Return the place of another module by the library's name, or of an outdated version; None if there is none."""
     with contextlib.suppress(ImportError, ValueError):
         spec = find_spec(library)
         if spec:
@@ -74,12 +74,12 @@ def _found_at(library: str) -> str | None:
 
 
 def lazy_export(wing: str, environment: str, extra: str | None = None) -> Callable[[str], object]:
-    """Return the `__getattr__` of a wing's package, which hands on the class of its module `environment`.
+    """Return the `__getattr__` of a backend's package, which imports the environment class lazily.
 
     Args:
-        wing: The package's name.
-        environment: The name of the class.
-        extra: The pip extra that brings what the class needs; None when it needs none.
+        wing: Name of the package.
+        environment: Name of the class in its module `environment`.
+        extra: The pip extra of the client library; None without one.
     """
 
     def hand_on(name: str) -> object:

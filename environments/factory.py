@@ -1,4 +1,4 @@
-"""The one function that builds every environment."""
+"""Creation of environments from settings and arguments."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def host_over(settings: EnvironmentSettings) -> BaseEnvironment | None:
-    """Return an environment on the machine that `over` leads to, which is not started; None without `over`.
+    """Return an environment on the machine of the setting `over`, not started; None without `over`.
 
     Raises:
-        MissingExtraError: The client library of that backend is not installed.
+        MissingExtraError: The backend's client library is not installed.
     """
     if settings.over is None or settings.own_over is None:
         return None
@@ -29,14 +29,14 @@ def host_over(settings: EnvironmentSettings) -> BaseEnvironment | None:
 
 
 def host_at(url: str) -> BaseEnvironment:
-    """Return an environment on the machine of a URL such as `ssh://user@host:22`, which is not started.
+    """Return an environment on the machine of a URL such as `ssh://user@host:22`, not started.
 
     Args:
-        url: Begins with the name of the backend. Its other settings, such as the key, are those that are configured.
+        url: URL whose scheme is the backend's name. Other settings, such as the key, come from the configuration.
 
     Raises:
-        SettingsError: The URL cannot be understood, or no backend leads there.
-        MissingExtraError: The client library of that backend is not installed.
+        SettingsError: The URL is malformed, or no backend has this name.
+        MissingExtraError: The backend's client library is not installed.
     """
     found = load_settings(url.partition("://")[0])
     return backend_class(found.env).create(EnvironmentSettings(env=found.env, own=found.own.at(url)))
@@ -70,29 +70,32 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
     on_progress: OnProgress | None = None,
     **settings: object,
 ) -> BaseEnvironment:
-    """Build an environment from `config.yaml`, over it `TERMINAL_*` variables, over both these arguments.
+    """Build an environment from `config.yaml`, overridden by `TERMINAL_*` variables, overridden by the arguments.
 
-    Nothing is started yet: an environment starts on first use.
+    The target starts on first use.
 
     Args:
-        backend: A name of `backend_names()`, or a class as `package.module:Class`; None takes the configured
-            one, which is `local` by default.
-        before_command: Decides on each command, see docs/approvals.md. The rules of `approvals:` in `config.yaml` hold
-            beside it, and beside the next two.
+        backend: A name of `backend_names()`, or a class as `package.module:Class`; None uses the configured backend, by
+            default `local`.
+        before_command: Decides on each command, see docs/approvals.md. The rules of `approvals:` in `config.yaml` apply
+            besides, here and for the next two arguments.
         before_script: Decides on each script of `execute_code`.
         before_tool_call: Decides on each tool call of a script.
-        approve: Answers where a hook or a rule asks. Without it, asking is denying.
-        on_progress: Told how far a start, an upload or a download is, see `environments.starting.Progress`. It is
-            called of a transfer in the thread that waits for it, and of a start in a thread of ours. What it raises is
-            logged and stops nothing.
-        settings: Any field of `EnvironmentSettings` or of the backend's own settings, such as `image="x"` beside
+        approve: Answers the questions of hooks and rules. Without this callback, a question is a denial.
+        on_progress: Receives the progress of starts, uploads and downloads, see `environments.starting.Progress`. For a
+            transfer the callback runs in the waiting thread, for a start in a worker thread. Its exceptions are logged
+            and ignored.
+        settings: Any field of `EnvironmentSettings` or of the backend's own settings, such as `image="x"` with
             `"docker"`.
+
+    Returns:
+        The environment, not started.
 
     Raises:
         SettingsError: A setting or the backend is unknown, or a value is not allowed.
-        UnsupportedError: The backend cannot do what a setting asks for.
-        MissingExtraError: The backend's client library is not installed, or `approvals.destructive_commands` is set and
-            the extra `approvals` is not.
+        UnsupportedError: The backend does not support a setting.
+        MissingExtraError: The backend's client library is not installed; or `approvals.destructive_commands` is set
+            without the extra `approvals`.
     """
     return environment_of(
         load_settings(backend, **settings),
@@ -113,7 +116,7 @@ def environment_of(
     approve: Approver | None = None,
     on_progress: OnProgress | None = None,
 ) -> BaseEnvironment:
-    """Build an environment of settings that were brought together already.
+    """Build an environment from loaded settings.
 
     All other arguments, and errors, are those of `create_environment`.
     """
@@ -127,7 +130,7 @@ def environment_of(
 
 
 def load_approval_settings() -> ApprovalSettings | None:
-    """Read the section `approvals:` of config.yaml; None where it is missing.
+    """Read the section `approvals:` of config.yaml; None without the section.
 
     Raises:
         SettingsError: A key is unknown, or a value is not allowed.

@@ -1,4 +1,4 @@
-"""Targets that run or are kept, on any backend: their labels, their users, and their removal."""
+"""Running and stored targets of any backend: owner, use, labels, removal. An orphan has a killed owner."""
 
 from __future__ import annotations
 
@@ -15,51 +15,50 @@ State = Literal["running", "stopped", "kept"]
 Use = Literal["live", "orphan", "free", "elsewhere"]
 
 _SHOWN, _SHORT = 26, 12
-"""Characters of an id that are shown; of a longer one, the first that people know it by."""
+"""Characters of an id for display: the limit, and the length of a shortened id."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTarget:
-    """Something that runs for an environment, or is kept for the next one of its task.
+    """A target that runs for an environment, or is stored for the next environment of its task.
 
-    `str()` of it is its kind, id, task and place, for people.
+    `str()` returns kind, id, task and place for people.
     """
 
     kind: str
-    """A `container`, an `instance`, a `sandbox`, an `environment` on a machine, a `snapshot`, `files`, or another
-    word."""
+    """`container`, `instance`, `sandbox`, `environment` (on a machine), `snapshot`, `files`, or another word."""
     id: str
-    """Its id where it is."""
+    """Id in its engine or service."""
     state: State
-    """`running` with processes, `stopped` without, `kept` as files alone."""
+    """`running` with processes, `stopped` without, `kept` as files only."""
     delete: Callable[[], object] = field(repr=False, compare=False)
-    """Deletes it with all that is in it, at any later time, whether it is in use or not. One that is gone is no error.
-    Raises TerminalError if it cannot be deleted."""
+    """Deletes the target with its contents, in use or not. Deleting a missing target is no error. Raises
+    TerminalError on failure."""
     owner: Owner | None = None
-    """The process that it was made by, or was last taken up by; None if it is to outlive that."""
+    """The process that created or last used the target; None for a target that outlives its process."""
     claim: Claim | None = field(default=None, repr=False, compare=False)
-    """The claim that a process of this machine has on it while it uses it, if it is kept."""
+    """The claim of a stored target, held by the process of this machine that uses the target."""
     set_aside: Callable[[], object] | None = field(default=None, repr=False, compare=False)
-    """Ends its processes and keeps its files: the end of an orphan that is kept. None deletes it."""
+    """Ends the processes of a stored orphan and keeps its files. None deletes the target."""
     task: str = ""
-    """The task it is for, as far as the backend has it written down; names may be there with `_` for some letters."""
+    """Task of the target, if recorded by the backend. Some letters may be replaced by `_`."""
     name: str = ""
-    """Another name of it."""
+    """Another name of the target."""
     place: str = ""
-    """Its machine, if that is not where the backend has its targets of itself."""
+    """Machine of the target, if not the backend's default place."""
     created: float | None = None
-    """When it was made, in seconds since the epoch."""
+    """Creation time, in seconds since the epoch."""
     size: int | None = None
-    """Bytes that it takes, without what it shares with others such as its image."""
+    """Disk usage in bytes, without shared parts such as the image."""
     use: Use = field(init=False)
-    """Whether a process uses it: one of this machine does (`live`), the one that did has ended (`orphan`), it is kept
-    and none uses it (`free`), or it belongs to another machine, whose processes cannot be seen (`elsewhere`)."""
+    """`live` if a process of this machine uses the target; `orphan` if that process has ended; `free` if stored and
+    unused; `elsewhere` if the owner is on another machine, where processes are not visible."""
 
     def __post_init__(self) -> None:
         try:
             held = self.claim is not None and self.claim.is_held
             use: Use = self._use(held=held)
-        except PermissionError:  # the claims of another user
+        except PermissionError:  # claims of another user
             use = "elsewhere"
         object.__setattr__(self, "use", use)
 
@@ -80,33 +79,33 @@ class FoundTarget:
 
     @property
     def short_id(self) -> str:
-        """The id, or as much of a long one as people know it by."""
+        """The id, or its beginning if the id is long."""
         return self.id if len(self.id) <= _SHOWN else self.id[:_SHORT]
 
     @property
     def snapshot_name(self) -> str:
-        """The name of a snapshot that a user has given it; empty for anything else."""
+        """The user's name of a snapshot; empty for other targets."""
         is_users = self.kind == "snapshot" and self.owner is None and self.claim is None
         return self.name if is_users else ""
 
     @property
     def pid(self) -> int | None:
-        """The process of this machine that uses it, or whose orphan it is, if that is known."""
+        """The process of this machine that uses the target or left the orphan, if known."""
         return self.owner.pid if self.owner and self.use == self.owner.standing != "elsewhere" else None
 
     @property
     def is_in_use(self) -> bool:
-        """True if a process uses it, or could without being seen."""
+        """True if a process uses the target, or may use it on another machine."""
         return self.use in ("live", "elsewhere")
 
     def remove(self, force: bool = False) -> None:
-        """Remove it with all that is in it, at any later time. One that is gone is no error.
+        """Remove the target with its contents. Removing a missing target is no error.
 
         Args:
-            force: Whether it is removed also while it is `live` or `elsewhere`.
+            force: True to remove a target that is `live` or `elsewhere`.
 
         Raises:
-            TerminalError: It is, and may not be removed; or it cannot be removed.
+            TerminalError: The target is in use and `force` is False, or the removal failed.
         """
         with self._claimed() as is_free:
             use = self._use(held=not is_free)
@@ -118,13 +117,13 @@ class FoundTarget:
             self.delete()
 
     def collect(self) -> bool:
-        """Remove an orphan, or set it aside if its files are kept.
+        """Remove an orphan, or only end its processes if the files are stored.
 
         Returns:
-            False if a process has taken it up since it was found; nothing is done to it then.
+            False if a process has acquired the target since the listing; the target is then left alone.
 
         Raises:
-            TerminalError: It cannot be removed.
+            TerminalError: The removal failed.
         """
         with self._claimed() as is_free:
             if is_free:
@@ -133,15 +132,15 @@ class FoundTarget:
 
     @contextlib.contextmanager
     def _claimed(self) -> Iterator[bool]:
-        """Hold the claim, so that no environment takes it up meanwhile. Yields False if another process has it."""
+        """Hold the claim during the removal. Yields False if another process holds the claim."""
         if self.claim is None:
             yield True
             return
         try:
             is_free = self.claim.acquire()
-        except PermissionError as error:  # another user's
+        except PermissionError as error:  # claim of another user
             raise TerminalError(
-                f"{self.kind} {self.short_id} is not removed, as nobody can tell whether it is in use: {error}"
+                f"{self.kind} {self.short_id} is not removed, as its claim cannot be read: {error}"
             ) from error
         try:
             yield is_free
@@ -152,18 +151,18 @@ class FoundTarget:
 _ELSEWHERE = "it belongs to another machine, where it may be in use"
 
 OWNER = "hermes-owner"
-"""The process a sandbox belongs to, as `Owner.mark`."""
+"""Label: the process that owns a sandbox, as `Owner.mark`."""
 KEPT = "hermes-kept"
-"""On a sandbox whose files are to be kept: the key that it is found by."""
+"""Label of a sandbox with stored files: the key to find the sandbox by."""
 TASK = "hermes-task"
 CREATED = "hermes-created"
-"""When it was made, in whole seconds since the epoch, where the service does not say."""
+"""Label: creation time in whole seconds since the epoch, for services without one."""
 _TASK_LENGTH = 60
-"""Characters of a task's name, which is there for people to read."""
+"""Maximum characters of a task's name in a label."""
 
 
 def readable(task: str) -> str:
-    """Return a task's name in letters, digits, `-`, `_` and `.` alone, and not too long."""
+    """Return a task's name reduced to letters, digits, `-`, `_` and `.`, and shortened."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TASK_LENGTH]
 
 
@@ -171,13 +170,13 @@ def sandbox_labels(task: str, key: str | None) -> dict[str, str]:
     """Return the labels of a sandbox of this process.
 
     Args:
-        task: The task it is for.
-        key: The key it is found by if its files are to be kept.
+        task: The task of the sandbox.
+        key: The key to find the sandbox by; None if its files are not stored.
     """
     own = {OWNER: Owner.this_process().mark, TASK: readable(task) or "_"}
     return {**own, KEPT: key} if key else own
 
 
 def owner_of(labels: Mapping[str, str]) -> Owner:
-    """Return the owner of a sandbox by its labels. One that cannot be read is elsewhere."""
+    """Return the owner of a sandbox by its labels. An unreadable owner counts as elsewhere."""
     return Owner.in_name(labels[OWNER]) or UNKNOWN

@@ -1,4 +1,4 @@
-"""All that runs or is kept on the backends that can be looked at, and the removal of what killed processes left."""
+"""Listing of running and stored targets on all usable backends, and garbage collection of orphans."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from environments.starting import Start
 log = logger(__name__)
 
 OnLook = Callable[[Sequence[str]], object]
-"""Called with the names of the backends that are still looked at, when that begins and when one of them is done, in
-any thread."""
+"""Called with the names of the backends still being listed: at the begin, and after each backend. Called in any
+thread."""
 
 
 @dataclass(slots=True)
 class Inventory:
-    """The targets that were found."""
+    """The targets found."""
 
     found: list[tuple[str, FoundTarget]] = field(default_factory=list)
-    """Each with the name of its backend; those of a backend with the oldest first."""
+    """Pairs of backend name and target; the oldest of a backend first."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Why a backend could not be looked at, by its name."""
+    """Reasons of failed listings, by backend name."""
 
     @property
     def orphans(self) -> list[tuple[str, FoundTarget]]:
-        """Those whose process was killed, so that `collect_garbage` removes them."""
+        """Targets of killed processes, removed by `collect_garbage`."""
         return [(name, target) for name, target in self.found if target.use == "orphan"]
 
 
 def take_inventory(backends: Collection[str] | None = None, *, on_look: OnLook | None = None) -> Inventory:
-    """Look for what environments have running or keep, on all backends at once.
+    """List the running and stored targets of all backends in parallel.
 
     Args:
-        backends: The names of those to look at; None is all that can be used here. Without its client library or its
-            credentials nothing can be found on a backend, so that this is a failure only of one that is named.
+        backends: Names of backends; None lists all usable backends. A missing client library or missing credentials are
+            a failure only of a backend named here: without them no target can exist.
         on_look: See `OnLook`.
 
     Raises:
-        CallCancelledError: The scope of its caller was cancelled.
+        CallCancelledError: The caller's scope was cancelled.
     """
     inventory = Inventory()
     order = _visit(backends, lambda *found: inventory.found.append(found), inventory.failed, on_look)
@@ -55,19 +55,19 @@ def take_inventory(backends: Collection[str] | None = None, *, on_look: OnLook |
 
 
 def collect_garbage(backends: Collection[str] | None = None, *, on_look: OnLook | None = None) -> list[str]:
-    """Remove what processes of this machine that were killed have left behind, on one backend after the other.
+    """Remove the orphans of killed processes of this machine, one backend after the other.
 
-    A backend that cannot be looked at, because its engine does not answer, is reported as a warning in the log.
+    A backend that cannot be listed, such as for an engine that does not answer, is a warning in the log.
 
     Args:
-        backends: As of `take_inventory`.
+        backends: See `take_inventory`.
         on_look: See `OnLook`.
 
     Returns:
-        A line for each thing that was removed, or that was stopped as its files are kept.
+        A line for each orphan removed, or stopped if its files are stored.
 
     Raises:
-        CallCancelledError: The scope of its caller was cancelled.
+        CallCancelledError: The caller's scope was cancelled.
     """
     failed: dict[str, str] = {}
     removed: list[str] = []
@@ -86,11 +86,11 @@ def collect_garbage(backends: Collection[str] | None = None, *, on_look: OnLook 
 
 
 def collected(target: FoundTarget, *, done: bool = True) -> str:
-    """Return a line for people that tells the end of an orphan.
+    """Return a line for people about the end of an orphan.
 
     Args:
         target: The orphan.
-        done: Whether it was collected, or would be.
+        done: True if the orphan was collected; False for a dry run.
     """
     would, did = ("stop", "stopped") if target.set_aside else ("remove", "removed")
     owner = f"process {target.pid}" if target.pid else "process"
@@ -106,14 +106,14 @@ def _visit(
     on_look: OnLook | None,
     at_once: int | None = None,
 ) -> list[str]:
-    """Go through the targets of backends, several backends at once, and return the names of these.
+    """Visit the targets of several backends in parallel, and return the names of the backends.
 
     Args:
-        backends: As of `take_inventory`.
-        each: Called with the backend's name for each target, while its backend is looked at.
-        failed: Receives why a backend could not be looked at.
+        backends: See `take_inventory`.
+        each: Called with the backend's name and each target during the listing.
+        failed: Receives the reason of a failed listing by backend name.
         on_look: See `OnLook`.
-        at_once: How many backends are looked at at the same time; None is all.
+        at_once: Number of backends to list in parallel; None is all.
     """
     names = list(backends) if backends is not None else _known_backends(failed)
     pending = dict.fromkeys(names)
@@ -130,23 +130,23 @@ def _visit(
                 each(name, target)
 
         try:
-            # Not every client can be broken off: one that waits for its service is left alone.
+            # Some clients cannot be aborted: a listing that waits for its service is detached.
             starts[name].run_detachable(go_through, undo=lambda: None)
-        except Exception as error:  # also of a backend installed apart, which must not hide what the others find
+        except Exception as error:  # of an external backend too, which must not hide the targets of the others
             log.debug("backend %s could not be looked at", name, exc_info=True)
             failed[name] = str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}"
         report(name)
 
     def stop() -> None:
         for start in starts.values():
-            start.mark_stopped("it is waited for no longer")
+            start.mark_stopped("the listing was cancelled")
             start.abort()
 
     report()
     kinds = {}
-    for name in names:  # one after the other, as libraries that import each other are not for several threads
+    for name in names:  # one after the other: libraries with circular imports do not import in parallel
         try:
-            if backends is None:  # else the client libraries of services that are not used are imported, which is slow
+            if backends is None:  # skips the slow import of client libraries for services without credentials
                 backend_settings_class(name).check_credentials()
             kinds[name] = backend_class(name)
         except TerminalError as error:
@@ -160,10 +160,10 @@ def _visit(
 
 
 def _known_backends(failed: dict[str, str]) -> list[str]:
-    """Return the names of all backends that can be used here, and of the configured one, known by its path alone.
+    """Return the names of all usable backends, plus a configured backend known by its import path only.
 
     Args:
-        failed: Receives why the configured one is not among them.
+        failed: Receives the reason if the configured backend cannot be determined.
     """
     names = backend_names()
     try:

@@ -1,8 +1,8 @@
-"""What a model gets to see of text that comes from a target: without terminal controls and without secrets.
+"""Text of a target, prepared for a model: without terminal controls and without secrets.
 
-What is known as a control: CSI sequences (colours, cursor, erasing), control strings (OSC with titles, links and the
-clipboard; DCS, APC, PM, SOS), other escape sequences, and the control characters of C0 and C1. A control string ends
-where it says so, at an escape, and at the latest at the end of its line: one that nobody ends hides no more than that.
+Recognised controls: CSI sequences (colours, cursor, erasing), control strings (OSC with titles, links and the
+clipboard; DCS, APC, PM, SOS), other escape sequences, and the control characters of C0 and C1. A control string ends at
+its terminator, at an escape, or at the end of its line. An unterminated string therefore hides one line at most.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TypeVar
 from environments.output import CapturedText
 from environments.redaction import RedactedPieces, Redactor
 
-# The classes of each sequence have nothing in common, so that no text is gone over twice. All begin with one class, as
-# that is what is searched for quickly.
+# The classes of a sequence are disjoint, so that matching takes linear time. The one first class of all alternatives is
+# searched quickly.
 _CONTROL = re.compile(
     r"[\x00-\x07\x0b-\x1f\x7f-\x9f]"
     r"(?:(?:(?<=\x1b)\[|(?<=\x9b))[0-?]*[ -/]*[@-~]?"
@@ -26,18 +26,18 @@ _CONTROL = re.compile(
 )
 _STRING_ENDS = "\x07\x18\x1a\x9c"
 _STRING = "\x9d"
-"""Stands for the beginning of a control string that has not come to its end."""
+"""Placeholder for the begin of an unterminated control string."""
 _COLOUR = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*m")
 _RESET = "\x1b[0m"
 LONGEST = 256
-"""Characters of a sequence that is waited for; no real one is as long."""
+"""Maximum characters of an incomplete sequence; real sequences are shorter."""
 
 
 def plain(text: str) -> str:
-    """Return text as a model gets it: without controls, with a line feed for each line break.
+    """Return text without controls, with a line feed for each line break.
 
-    Of a line that was written over from its beginning (a carriage return, as progress bars use it) what was written
-    last stays; what was written over a character (backspaces, as in old manual pages) takes its place.
+    Of a line overwritten after a carriage return, as by a progress bar, the last version stays. A character overstruck
+    after a backspace, as in old manual pages, is replaced.
     """
     text = _CONTROL.sub(_line_breaks_alone, text)
     if "\r" not in text and "\b" not in text:
@@ -58,7 +58,7 @@ def _as_last_seen(line: str) -> str:
 
 
 def _overstruck(line: str) -> str:
-    """Return a line as it looks when a backspace moves back, and what follows replaces what is there."""
+    """Return a line as displayed after backspaces, with overstruck characters replaced."""
     shown: list[str] = []
     place = 0
     for character in line:
@@ -71,18 +71,18 @@ def _overstruck(line: str) -> str:
 
 
 class _Pieces:
-    """Takes controls out of text that comes in pieces. A sequence that a piece cuts through goes with the next one."""
+    """Removes controls from text that arrives in pieces. A sequence cut by a piece is completed by the next piece."""
 
     def __init__(self, instead: Callable[[str], str]) -> None:
         self._instead = instead
         self._pending = ""
 
     def feed(self, text: str, final: bool = False) -> str:
-        """Return what can be shown of all that has come.
+        """Return the text that is complete so far.
 
         Args:
             text: The next piece.
-            final: Whether it is the last one.
+            final: True for the last piece.
         """
         text, self._pending = self._pending + text, ""
         size = len(text)
@@ -98,7 +98,7 @@ class _Pieces:
 
 
 def _unfinished(control: str, string: str | None) -> str:
-    """Return what to put in front of the next piece if a control at the end of one may go on there."""
+    """Return the incomplete control at the end of a piece, to prepend to the next piece."""
     if string is not None:
         return "" if control[-1] in _STRING_ENDS else _STRING
     if control[-1] == "\r":
@@ -110,16 +110,16 @@ def _unfinished(control: str, string: str | None) -> str:
 
 
 class PlainText(_Pieces):
-    """Text for a model that is shown as it comes: as by `plain`, but what was shown cannot be taken back.
+    """Text for a model, shown as it arrives. Like `plain`, but shown text is final.
 
-    A carriage return so begins a new line, and backspaces reach no further than their piece.
+    A carriage return therefore begins a new line, and backspaces reach back to the begin of their piece.
     """
 
     def __init__(self) -> None:
         super().__init__(lambda control: "\n" if control[0] == "\r" else "")
 
     def feed(self, text: str, final: bool = False) -> str:
-        """Return what can be shown, see `_Pieces`."""
+        # Backspaces are resolved within the piece.
         shown = super().feed(text, final)
         if "\b" not in shown:
             return shown
@@ -127,10 +127,9 @@ class PlainText(_Pieces):
 
 
 class HarmlessText(_Pieces):
-    """Text for a person's terminal, in which colours stay and nothing else can do anything.
+    """Text for a person's terminal: colours stay, all other sequences are removed.
 
-    Other sequences are left out, and single control characters are written as `^G`. Line breaks, tabulators and
-    carriage returns stay.
+    Single control characters are written as `^G`. Line breaks, tabs and carriage returns stay.
     """
 
     def __init__(self) -> None:
@@ -146,13 +145,13 @@ class HarmlessText(_Pieces):
         return f"^{chr(ord(control) ^ 0x40)}" if len(control) == 1 and control < "\x80" and control != "\x1b" else ""
 
     def feed(self, text: str, final: bool = False) -> str:
-        """Return what can be shown, see `_Pieces`. At the end colours are as they were."""
+        # The last piece resets the colours.
         shown = super().feed(text, final).replace("\b", "^H")
         return f"{shown}{_RESET}" if final and self._coloured else shown
 
 
 def harmless(text: str) -> str:
-    """Return a whole text as `HarmlessText` shows it."""
+    """Return a whole text as shown by `HarmlessText`."""
     return HarmlessText().feed(text, final=True)
 
 
@@ -160,11 +159,11 @@ Value = TypeVar("Value")
 
 
 class ModelView:
-    """Makes text fit for a model, as the settings `strip_ansi` and `redact_secrets` say.
+    """Prepares text for a model, by the settings `strip_ansi` and `redact_secrets`.
 
     Args:
-        redactor: Takes out the secrets.
-        strip: Whether terminal controls are taken out too.
+        redactor: Removes the secrets.
+        strip: True to remove terminal controls too.
     """
 
     def __init__(self, redactor: Redactor, strip: bool) -> None:
@@ -172,11 +171,11 @@ class ModelView:
         self.strip = strip
 
     def output(self, text: str) -> str:
-        """Return the output of a command."""
+        """Return the output of a command for a model."""
         return self.redactor.text(plain(text) if self.strip else text)
 
     def captured(self, captured: CapturedText) -> CapturedText:
-        """Return an output of which the middle may be missing. A secret that this cuts through is taken out too."""
+        """Return a captured output for a model. Secrets cut by the omission are removed too."""
         if not captured.omitted_bytes:
             text = self.output(captured.text)
             return CapturedText(text, 0, len(text))
@@ -185,22 +184,22 @@ class ModelView:
         return CapturedText(head + tail, captured.omitted_bytes, len(head))
 
     def part(self, text: str, *, cut_before: bool = False, cut_behind: bool = False) -> str:
-        """Return a part of an output. A secret that is cut through at one of its ends is taken out too.
+        """Return a part of an output for a model. Secrets cut at an end are removed too.
 
         Args:
             text: The part.
-            cut_before: Whether something in front of it was left out.
-            cut_behind: The same of its end.
+            cut_before: True if text before the part was omitted.
+            cut_behind: True if text after the part was omitted.
         """
         return self.redactor.text(plain(text) if self.strip else text, cut_before=cut_before, cut_behind=cut_behind)
 
     def pieces(self) -> ModelPieces:
-        """Return what does the same to an output that is shown as it comes."""
+        """Return a view for output that arrives in pieces."""
         return ModelPieces(self)
 
     def value(self, value: Value) -> Value:
-        """Return what a tool returned without secrets: text, and text in lists, tuples and mappings."""
-        return self._redacted(value)  # type: ignore[return-value]  # of the same kind
+        """Return the result of a tool without secrets: text, also in lists, tuples and mappings."""
+        return self._redacted(value)  # type: ignore[return-value]  # same type
 
     def _redacted(self, value: object) -> object:
         if isinstance(value, str):
@@ -214,7 +213,7 @@ class ModelView:
         return value
 
     def hide_in(self, error: BaseException) -> None:
-        """Make fit for a model what an error says, the output that it holds, and the errors it came from."""
+        """Remove secrets and controls from an error's message, output and causes."""
         seen: set[int] = set()
         found: BaseException | None = error
         while found and id(found) not in seen:
@@ -227,18 +226,18 @@ class ModelView:
 
 
 class ModelPieces:
-    """An output as it comes, made fit for a model."""
+    """A model view for output that arrives in pieces."""
 
     def __init__(self, view: ModelView) -> None:
         self._plain = PlainText() if view.strip else None
         self._redacted = RedactedPieces(view.redactor)
 
     def feed(self, text: str, final: bool = False) -> str:
-        """Return what can be shown of all that has come.
+        """Return the text that is complete so far.
 
         Args:
             text: The next piece.
-            final: Whether it is the last one.
+            final: True for the last piece.
         """
         if self._plain:
             text = self._plain.feed(text, final)

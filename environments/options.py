@@ -1,4 +1,4 @@
-"""The options of a command and the arguments of file methods, and the one place where they are checked."""
+"""Validation of the options of commands and the arguments of file methods."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from environments.variables import is_name
 
 
 def checked_user(user: object) -> str:
-    """Return a user of the target, given by name or number.
+    """Validate a user of the target, given by name or number.
 
     Raises:
-        TypeError: It is neither.
-        ValueError: It can be no user's.
+        TypeError: The value is neither text nor a number.
+        ValueError: No user can have this name.
     """
     if isinstance(user, bool) or not isinstance(user, (str, int)):
         raise TypeError(f"user is of type {type(user).__name__}; give a name or a number")
@@ -31,11 +31,11 @@ def checked_user(user: object) -> str:
 
 
 def check_count(name: str, value: object) -> int:
-    """Return a number of things.
+    """Validate a count.
 
     Raises:
-        TypeError: It is none.
-        ValueError: It is below 1.
+        TypeError: The value is not a whole number.
+        ValueError: The value is below 1.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} is of type {type(value).__name__}; give a whole number")
@@ -45,50 +45,50 @@ def check_count(name: str, value: object) -> int:
 
 
 def check_text(name: str, value: object) -> None:
-    """Raise TypeError unless an argument is text."""
+    """Raise TypeError unless the value is text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} is of type {type(value).__name__}; give text")
 
 
 def check_directory(cwd: object) -> None:
-    """Raise unless an argument can be a directory of the target."""
+    """Raise TypeError or ValueError unless the value can be a directory of the target."""
     check_text("cwd", cwd)
     if not cwd or "\0" in str(cwd):
         raise ValueError(f"cwd is {cwd!r}; give a directory of the target, or None for the session's")
 
 
 def checked_path(path: object) -> str:
-    """Return the path of a file of the target.
+    """Validate the path of a file in the target.
 
     Raises:
-        TypeError: It is no path.
-        ValueError: It is empty, or holds a NUL character.
+        TypeError: The value is not a path.
+        ValueError: The path is empty or holds a NUL character.
     """
     if not isinstance(path, str) and not _is_path(path):
         raise TypeError(f"path is of type {type(path).__name__}; give text or a PurePosixPath")
     text = str(path)
     if not text or "\0" in text:
-        raise ValueError(f"path is {text!r}; give that of a file in the target")
+        raise ValueError(f"path is {text!r}; give the path of a file in the target")
     return text
 
 
 def _is_path(path: object) -> bool:
-    from pathlib import PurePosixPath  # which takes its time to import, and commands do without
+    from pathlib import PurePosixPath  # slow to import, and not needed by commands
 
     return isinstance(path, PurePosixPath)
 
 
 def means_directory(path: str) -> bool:
-    """Return whether a path can only be that of a directory."""
+    """Return True if the path can only name a directory."""
     return path.rpartition("/")[2] in ("", ".", "..")
 
 
 def checked_removable(path: object) -> str:
-    """Return the path of something of the target that may be removed.
+    """Validate a path of the target for removal.
 
     Raises:
-        TypeError: It is no path.
-        ValueError: It is empty, holds a NUL character, is the root directory, or ends in `.` or `..`.
+        TypeError: The value is not a path.
+        ValueError: The path is empty, holds a NUL character, is the root directory, or ends in `.` or `..`.
     """
     text = checked_path(path)
     if means_directory(text.rstrip("/")):
@@ -97,11 +97,11 @@ def checked_removable(path: object) -> str:
 
 
 def checked_limit(limit: object) -> int | None:
-    """Return how many bytes to read at most; None is all of them.
+    """Validate the maximum number of bytes to read; None is the whole file.
 
     Raises:
-        TypeError: It is no whole number.
-        ValueError: It is below 0.
+        TypeError: The value is not a whole number.
+        ValueError: The value is below 0.
     """
     if limit is None:
         return None
@@ -109,11 +109,11 @@ def checked_limit(limit: object) -> int | None:
 
 
 def checked_mode(mode: object) -> int | None:
-    """Return permission bits; None is the usual ones.
+    """Validate permission bits; None is the default.
 
     Raises:
-        TypeError: They are no whole number.
-        ValueError: There are other bits.
+        TypeError: The value is not a whole number.
+        ValueError: The value holds other bits.
     """
     if mode is None:
         return None
@@ -125,7 +125,7 @@ def checked_mode(mode: object) -> int | None:
 
 
 def checked_data(data: object) -> bytes:
-    """Return the contents of a file. Raises TypeError unless they are bytes."""
+    """Validate the contents of a file. Raises TypeError unless the value is bytes-like."""
     if isinstance(data, str):
         raise TypeError("data is of type str; give bytes, or write text with write_text")
     if not isinstance(data, (bytes, bytearray, memoryview)):
@@ -136,17 +136,17 @@ def checked_data(data: object) -> bytes:
 def _is_real(value: object) -> TypeGuard[SupportsFloat]:
     if isinstance(value, (float, int)):
         return True
-    import numbers  # for a fraction, or the like
+    import numbers  # for fractions and the like
 
     return isinstance(value, numbers.Real)
 
 
 def check_seconds(name: str, value: object) -> float:
-    """Return a time as a number.
+    """Validate a duration in seconds.
 
     Raises:
-        TypeError: It is none.
-        ValueError: It is not above 0.
+        TypeError: The value is not a number.
+        ValueError: The value is not above 0.
     """
     if isinstance(value, bool) or not _is_real(value):
         raise TypeError(f"{name} is of type {type(value).__name__}; give seconds as a number")
@@ -157,17 +157,17 @@ def check_seconds(name: str, value: object) -> float:
 
 
 def check_patience(seconds: object) -> float:
-    """Return for how long to wait as a number of seconds.
+    """Validate a time-out in seconds, which may be 0.
 
     Raises:
-        TypeError: It is none.
-        ValueError: It is below 0.
+        TypeError: The value is not a number.
+        ValueError: The value is below 0.
     """
     return 0.0 if seconds == 0 and not isinstance(seconds, bool) else check_seconds("timeout", seconds)
 
 
 def input_bytes(stdin: object) -> bytes:
-    """Return what a command is to read as bytes. Raises TypeError unless it is text, bytes or None."""
+    """Return the input of a command as bytes. Raises TypeError unless the value is text, bytes or None."""
     if stdin is None:
         return b""
     if isinstance(stdin, str):
@@ -178,11 +178,11 @@ def input_bytes(stdin: object) -> bytes:
 
 
 def checked_variables(env: object) -> Mapping[str, str]:
-    """Return the variables for a command.
+    """Validate the environment variables of a command.
 
     Raises:
-        TypeError: They are no mapping of texts to texts.
-        ValueError: A name or a value is one that no variable can have.
+        TypeError: The value is not a mapping of text to text.
+        ValueError: A name or a value is impossible for a variable.
     """
     if not isinstance(env, Mapping):
         raise TypeError(f"env is of type {type(env).__name__}; give a mapping of names to values")
@@ -199,134 +199,136 @@ def checked_variables(env: object) -> Mapping[str, str]:
 StderrMode = Literal["merge", "separate"]
 StdinMode = Literal["open", "none", "consumed"]
 CommandText = str | Sequence[str | os.PathLike[str]]
-"""Shell text, or a program and its arguments, which no shell takes apart."""
+"""Shell text, or a program and its arguments, passed without shell expansion."""
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
 class SharedOptions(TypedDict, total=False):
-    """The options of every command, in the session, beside it and in the background."""
+    """Options of every command: in the session, beside the session and in the background."""
 
     cwd: str | None
-    """Directory to run this one command in; the session's own stays as it was. A relative one is taken from there, and
-    `~` is the target user's home. Where it cannot be entered, nothing runs. None is the session's."""
+    """Working directory of this command; None uses the session's. A relative path starts there; `~` is the target
+    user's home. The command does not run if the directory cannot be entered. The session's directory stays
+    unchanged."""
     env: Mapping[str, str] | None
-    """Variables for this one command."""
+    """Environment variables of this command."""
     user: str | int | None
-    """The user of the target to run as, by name or number. `execute` refuses it: its session is the target user's."""
+    """User of the target that runs the command, by name or number. Refused by `execute`: the session has its own
+    user."""
     session_env: bool
-    """Whether a command beside the session begins with what that has exported. Those of a session do anyway."""
+    """True to give a command beside the session the session's exports. Commands in a session always have them."""
 
 
 class StreamOptions(SharedOptions, total=False):
-    """The options of a command whose output is gone through, by `AsyncEnvironment.stream`."""
+    """Options of a command whose output is iterated, by `AsyncEnvironment.stream`."""
 
     timeout: float | None
-    """Seconds until the command's whole process tree is ended; None takes `settings.timeout`, `math.inf` sets no limit.
-    The start of the target is not counted, see `cancellation.start_limit`."""
+    """Seconds until the command's whole process tree is ended; None uses `settings.timeout`, `math.inf` sets no
+    limit. The target's start does not count, see `cancellation.start_limit`."""
     stdin: str | bytes | None
-    """Input of the command; without it, the command reads end of file."""
+    """Standard input of the command; without input, the command reads end of file."""
     stderr: StderrMode
-    """`"merge"` into the output in the order written, or `"separate"`."""
+    """`"merge"` to merge stderr into the output in the order written, or `"separate"`."""
     max_output_bytes: int | None
-    """Bytes of output to keep; None takes `settings.max_output_bytes`."""
+    """Maximum bytes of output to return; None uses `settings.max_output_bytes`."""
     interrupt: threading.Event | None
-    """Ends the command when it is set, as `interrupt()` does."""
+    """Event that interrupts the command when set, as `interrupt()` does."""
 
 
 class CommandOptions(StreamOptions, total=False):
-    """The options of a command that is waited for, by `execute`, `execute_oneshot` and `session.execute`."""
+    """Options of a command that the caller waits for, in `execute`, `execute_oneshot` and `session.execute`."""
 
     binary: bool
-    """Whether the output is wanted as bytes, too: `output_bytes` of the result, and what `on_output` receives."""
+    """True to add the output as bytes: in `output_bytes` of the result, and as the argument of `on_output`."""
     on_output: OutputCallback | None
-    """Called in the caller's thread with each piece of output as it arrives. A function with a second argument that it
-    needs, or with one of the name `channel`, also receives `"stdout"` or `"stderr"`. What it raises ends the command,
-    and is raised. It may not call `execute` of the same session."""
+    """Callback for each piece of output as it arrives, in the caller's thread. A function with a second required
+    argument, or an argument named `channel`, also receives `"stdout"` or `"stderr"`. An exception of the callback
+    ends the command and is raised. The callback may not call `execute` of the same session."""
 
 
 class StartOptions(SharedOptions, total=False):
-    """The options of a command in the background, see `BaseEnvironment.start`."""
+    """Options of a background command, see `BaseEnvironment.start`."""
 
     pty: bool
-    """Whether to give it a terminal."""
+    """True to run the command on a terminal."""
     rows: int
-    """Height of that terminal in lines; 24 by default."""
+    """Height of the terminal in lines; 24 by default."""
     columns: int
-    """Width of that terminal in characters; 80 by default."""
+    """Width of the terminal in characters; 80 by default."""
     stdin: StdinMode
-    """`"open"` for an input that the handle writes to, which is the default; `"none"` for one at its end; `"consumed"`
-    for an open one of which the command is certain to read all that is written. The latter two leave the shell that ran
-    the command for others, which saves time on a distant target."""
+    """`"open"`, the default, for input written through the handle; `"none"` for end of file; `"consumed"` for open
+    input that the command reads completely. The last two let other commands reuse the shell, which saves time on a
+    distant target."""
     sink: OutputSink | None
-    """Takes the output, in a thread of its own, in place of the handle's `read`."""
+    """Receives the output, in a thread of its own, in place of the handle's `read`."""
     grace: float
-    """Seconds between TERM and KILL when it is killed; 1 by default."""
+    """Seconds between TERM and KILL when the process is killed; 1 by default."""
 
 
 class CheckedCommand(NamedTuple):
-    """A command with its options, checked."""
+    """A command with validated options."""
 
     text: str
     cwd: str | None = None
     timeout: float = math.inf
-    """Seconds; infinite for no limit."""
+    """Seconds; `math.inf` for no limit."""
     stdin: bytes = b""
     separate: bool = False
-    """Whether stderr is captured apart."""
+    """True to capture stderr separately."""
     env: Mapping[str, str] = _NO_ENV
-    """Variables for this command alone."""
+    """Environment variables of this command."""
     user: str | None = None
-    """The user of the target to run as, a name or a number; None is the target's own."""
+    """User of the target that runs the command, a name or a number; None is the target's default user."""
     session_env: bool = False
-    """Whether a command that runs beside the session gets what that has exported."""
+    """True to give a command beside the session the session's exports."""
     binary: bool = False
-    """Whether the output is wanted as bytes, too."""
+    """True to return the output as bytes too."""
     max_output_bytes: int | None = None
-    """Bytes of output to keep; None is as the settings say."""
+    """Maximum bytes of output to return; None uses the settings."""
     on_output: LiveOutput | None = None
     interrupt: threading.Event | None = None
-    """Ends the command when it is set."""
-    is_own: bool = False
-    """Whether it is a command of the package's own, which leaves nothing behind."""
+    """Event that ends the command when set."""
+    is_internal: bool = False
+    """True for a command of this package, which leaves no process behind."""
     functions: tuple[str, ...] = ()
-    """Definitions that its shell is given once, see `shell.dialect.base.Request`."""
+    """Definitions that the shell receives once, see `shell.dialect.base.Request`."""
     words: str = ""
-    """The program and its arguments as shell text, if it was asked for by these."""
+    """The program and its arguments as shell text, for a command given as a list."""
 
     @property
     def judged(self) -> str:
-        """The shell text that hooks and rules judge: of a program and its arguments these, and not what runs them."""
+        """The shell text for hooks and rules: of a list, the program and its arguments without the `command` prefix."""
         return self.words or self.text
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for it any more: its interrupt is set, or the current thread's scope is cancelled."""
+        """True once no caller waits for the result: the interrupt is set, or the thread's scope is cancelled."""
         scope = current_scope()
         return bool((self.interrupt and self.interrupt.is_set()) or (scope and scope.cancelled))
 
     @property
     def can_be_cancelled(self) -> bool:
-        """Whether that may come to be."""
+        """True if the command has an interrupt or a scope."""
         return self.interrupt is not None or current_scope() is not None
 
 
 def check_names(options: Mapping[str, object], known: Iterable[str], what: str) -> None:
-    """Raise TypeError if an option has a name that there is not."""
+    """Raise TypeError if an option has an unknown name."""
     if unknown := options.keys() - known:
         raise TypeError(f"unexpected keyword argument {min(unknown)!r}; {what} has {', '.join(known)}")
 
 
 def checked(command: CommandText, limit: float = math.inf, **options: Unpack[CommandOptions]) -> CheckedCommand:
-    """Check a command and its options.
+    """Validate a command and its options.
 
     Args:
         command: Shell text, or a program and its arguments.
-        limit: Seconds of a command that says nothing of a time-out.
-        options: All others.
+        limit: Seconds for a command without the option `timeout`.
+        options: See `CommandOptions`.
 
     Raises:
-        TypeError: One of them is of a type that it cannot have.
-        ValueError: One of them has a value that no backend can take.
+        TypeError: An option has the wrong type.
+        ValueError: An option is out of range.
     """
     check_names(options, CommandOptions.__annotations__, "a command")
     stderr = options.get("stderr", "merge")
@@ -358,11 +360,11 @@ def checked(command: CommandText, limit: float = math.inf, **options: Unpack[Com
 def command_text(command: CommandText) -> str:
     """Return a command as shell text.
 
-    A program and its arguments are run by `command`, so that no alias, function or reserved word of that name is.
+    A list is run through `command`, so that no alias, function or reserved word replaces the program.
 
     Raises:
-        TypeError: It is neither text nor a sequence of texts.
-        ValueError: It holds a NUL character, or is an empty sequence.
+        TypeError: The command is neither text nor a sequence of texts.
+        ValueError: The command holds a NUL character or is an empty sequence.
     """
     text = command if isinstance(command, str) else _joined(command)
     if "\0" in text:

@@ -1,11 +1,11 @@
-"""How a script calls back: messages, the dispatcher that answers them, the stub, and the transports.
+"""Callbacks of a script: messages, the dispatcher, the stub, and the transports.
 
 dispatcher = Dispatcher({"add": add}, token=token)
 transport = UnixSocketTransport(dispatcher)
 place = transport.start()
-source = generate_stub({"add": add}, SOCKET)    # of hermes_tools.py
-own = own_file(token, place)                    # of the file `own` beside it
-...                                             # run a script that imports it
+source = generate_stub({"add": add}, SOCKET)    # the text of hermes_tools.py
+own = own_file(token, place)                    # the text of the file `own` beside hermes_tools.py
+...                                             # run a script that imports hermes_tools
 dispatcher.close()
 transport.close()
 dispatcher.join()

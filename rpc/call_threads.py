@@ -1,4 +1,4 @@
-"""A few threads that run the calls of one script, for transports whose requests all come in one place."""
+"""Threads for the calls of a script, for transports with a single stream of requests."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
 MAX_THREADS = 32
-"""How many calls of one script run side by side."""
+"""Calls of one script that run side by side."""
 MAX_JOBS = 64
 MAX_BYTES = 64 * 1024 * 1024
-"""How many calls run or wait for a thread, and how large they are together, before no more are taken."""
+"""Limits for calls that run or wait, and for their bytes together. At the limit `put` blocks: back-pressure."""
 
 _Job = Callable[[], object]
 
 
 class CallThreads:
-    """Runs jobs in threads that are made when they are needed, up to a number."""
+    """Runs jobs on up to `MAX_THREADS` threads, started on demand."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -27,11 +27,11 @@ class CallThreads:
         self._closed = False
 
     def put(self, size: int, job: _Job) -> None:
-        """Have a job run, once there is room for it. When they are closed, nothing is done.
+        """Queue a job, once there is room. No effect after `close`.
 
         Args:
-            size: How many bytes it holds.
-            job: What to run. It raises nothing.
+            size: Bytes held by the job.
+            job: Function to run. Must not raise.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._has_room(size))
@@ -50,7 +50,7 @@ class CallThreads:
         thread = threading.Thread(target=self._work, name="hermes-rpc-call", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no more threads: those that there are go on
+        except RuntimeError:  # the system has no more threads; those running go on
             return
         self._threads.add(thread)
 
@@ -64,7 +64,7 @@ class CallThreads:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Run nothing more, and let those go on that wait to `put` something."""
+        """Drop all queued jobs and wake threads waiting in `put`."""
         with self._changed:
             self._closed = True
             for _ in self._threads:
@@ -72,12 +72,12 @@ class CallThreads:
             self._changed.notify_all()
 
     def join(self, timeout: float) -> None:
-        """Wait that many seconds for what still runs."""
+        """Wait at most `timeout` seconds for running jobs."""
         join_all(list(self._threads), timeout)
 
 
 def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:
-    """Wait so many seconds for threads to end."""
+    """Wait at most `timeout` seconds in all for threads to end."""
     deadline = time.monotonic() + timeout
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""The connections of one script to its Unix socket, so many and no more, and what each may make us keep."""
+"""Connections of a script to the Unix socket, with limits for their number and for the bytes kept of each."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from rpc.dispatcher import Dispatcher
 from rpc.messages import IncomingLines, InvalidLineError, Response, TooLargeError, too_large
 
 MAX_CONNECTIONS = 64
-"""How many a script may have. One more takes the place of the one that has been idle for longest."""
+"""Limit for open connections. A further one replaces the connection that has been idle for longest."""
 SMALL_BYTES = 64 * 1024
-"""What is read of a line on any connection."""
+"""Bytes of an incomplete line that every connection may have."""
 LARGE_LINES = 2
-"""On how many connections there may be a line that is larger; the others wait, unread."""
+"""Connections that may have a larger line at the same time; others wait unread."""
 RECEIVE_BYTES = 256 * 1024
 TOKEN_SECONDS = 1.0
 """Seconds after which a connection without the token is the first to be closed for another."""
 TINY_READS = 200
-"""After so many reads without the end of a line or a worthwhile number of bytes, each further one costs a pause."""
+"""Tiny reads in a row without the end of a line; each further one costs a pause."""
 TINY_READ_BYTES = 4096
 TINY_READ_PAUSE = 0.01
 
 
 class _Use(Enum):
     WAITING = "waiting"
-    """Nothing has come on it since it was last looked at."""
+    """No thread handles the connection; the poller watches the descriptor."""
     ACQUIRED = "taken"
-    """A thread is at it."""
+    """A thread handles the connection."""
     HELD = "held"
-    """It is in the middle of a large line, and others are before it."""
+    """The connection waits for a slot for a large line."""
 
 
 class Connection:
-    """One connection. Only the thread that has taken it uses it."""
+    """A connection of the script, used only by the thread holding the reservation."""
 
     def __init__(self, connected: socket.socket, dispatcher: Dispatcher) -> None:
         self.descriptor = connected.fileno()
         self.use = _Use.WAITING
         self.has_large_slot = False
-        """Whether it has one of the places for a large line."""
+        """True while the connection has one of the slots for a large line."""
         self.refused = False
-        """Whether something came on it that was no request of the script's."""
+        """True once bytes came that were no request of the script."""
         self.is_authenticated = False
-        """Whether it has shown the token."""
+        """True once the token has arrived."""
         self._socket = connected
         self._dispatcher = dispatcher
         self._lines = IncomingLines(dispatcher.prefix)
@@ -56,12 +56,12 @@ class Connection:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way on it, as far as is known here."""
+        """True if no request is known to be under way."""
         return self.use is _Use.WAITING and (not self.is_authenticated or not self._lines.size)
 
     @property
     def has_unread_data(self) -> bool:
-        """Whether something has come on it that was not read yet, if only its end."""
+        """True if unread bytes or the end of the stream have arrived."""
         try:
             self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -72,16 +72,16 @@ class Connection:
 
     @property
     def is_unauthenticated(self) -> bool:
-        """Whether it had the time to show the token, and did not."""
+        """True if the token is overdue."""
         return not self.is_authenticated and time.monotonic() - self._since > TOKEN_SECONDS
 
     @property
     def needs_large_slot(self) -> bool:
-        """Whether it is in the middle of a line that is larger than any connection may have."""
+        """True if the incomplete line needs a slot for large lines."""
         return self._lines.size >= SMALL_BYTES
 
     def receive(self) -> list[bytes] | None:
-        """Read what has come, and return the lines in it; None if the connection is to be closed."""
+        """Read available bytes and return the complete lines; None if the connection has to be closed."""
         size = RECEIVE_BYTES if self.has_large_slot else SMALL_BYTES - self._lines.size
         if not self.is_authenticated:
             size = min(size, len(self._dispatcher.prefix))
@@ -121,22 +121,22 @@ class Connection:
             time.sleep(TINY_READ_PAUSE)
 
     def send(self, answer: bytes) -> None:
-        """Send an answer; nobody waits for it if that fails."""
+        """Send an answer. An error is ignored, because then the reader is gone."""
         with contextlib.suppress(OSError):
             self._socket.sendall(answer)
 
     def shut_down(self) -> None:
-        """Wake whoever waits for it."""
+        """Shut down the socket to wake a waiting thread."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Free its descriptor."""
+        """Close the descriptor."""
         self._socket.close()
 
 
 class Connections:
-    """All of them, with a lock for who is at which.
+    """All open connections, with a lock for their assignment to threads.
 
     Args:
         dispatcher: Knows the token.
@@ -150,28 +150,29 @@ class Connections:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another one without closing one."""
+        """True if a further connection needs another to be closed."""
         return len(self._by_descriptor) >= MAX_CONNECTIONS
 
     @property
     def is_saturated(self) -> bool:
-        """Whether the same holds, and none is idle."""
+        """True if the limit is reached and no connection is idle."""
         with self._lock:
             return len(self._by_descriptor) >= MAX_CONNECTIONS and not any(
                 each.is_idle for each in self._by_descriptor.values()
             )
 
     def add(self, connected: socket.socket) -> Connection:
-        """Take a new one in."""
+        """Add a new connection."""
         connection = Connection(connected, self._dispatcher)
         with self._lock:
             self._by_descriptor[connection.descriptor] = connection
         return connection
 
     def make_room(self) -> bool:
-        """Close an idle one if there are too many; False if none is idle.
+        """Close an idle connection if the limit is reached; False if none is idle.
 
-        Strangers go first, and then what has been idle for longest. A script's own notices, and connects again.
+        Connections without the token are closed first, then the connection idle for longest. A script's stub
+        notices and connects again.
         """
         with self._lock:
             if not self.is_full:
@@ -185,7 +186,7 @@ class Connections:
             return True
 
     def acquire(self, descriptor: int) -> Connection | None:
-        """Give a connection to the calling thread, unless another has it."""
+        """Reserve a connection for the calling thread; None if another thread holds the reservation."""
         with self._lock:
             connection = self._by_descriptor.get(descriptor)
             if connection is None or connection.use is not _Use.WAITING:
@@ -195,7 +196,7 @@ class Connections:
             return connection
 
     def release(self, connection: Connection, *, goes_on: bool) -> None:
-        """Take it back. It is read on when it is among those that are `ready`."""
+        """Release a connection. Reading goes on after `resume_ready` has returned the descriptor."""
         with self._lock:
             if connection.has_large_slot and not (goes_on and connection.needs_large_slot):
                 connection.has_large_slot = False
@@ -207,7 +208,7 @@ class Connections:
             connection.close()
 
     def resume_ready(self) -> list[int]:
-        """Return those that may be read on, as far as there are places for large lines."""
+        """Return the descriptors to be watched again, as far as slots for large lines are free."""
         ready = []
         with self._lock:
             for connection in self._by_descriptor.values():
@@ -223,13 +224,13 @@ class Connections:
         return ready
 
     def shut_down(self) -> None:
-        """Wake whoever waits for one of them."""
+        """Shut down all sockets to wake waiting threads."""
         with self._lock:
             for connection in self._by_descriptor.values():
                 connection.shut_down()
 
     def close_all(self) -> None:
-        """Free every descriptor, once no thread uses any."""
+        """Close all descriptors. Call after the last thread has ended."""
         with self._lock:
             for connection in self._by_descriptor.values():
                 connection.close()

@@ -1,4 +1,4 @@
-"""Answering a script's requests: who may call what, how often, and never twice for one request."""
+"""The dispatcher: checks a script's requests, runs their handlers, and runs each request at most once."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from rpc.signatures import ToolSignature
 from rpc.tool_calls import ToolCallLog
 
 KEPT_BYTES = 1024 * 1024
-"""How much of answers that were given is kept, for requests that come again; the oldest go first."""
+"""Bytes of sent answers that are kept for repeated requests; the oldest are discarded first."""
 WAIT_POLL = 1.0
-"""Seconds between looks at whether anybody is still to be told, while an answer is waited for."""
+"""Seconds between two checks for the dispatcher's end while waiting for an answer."""
 
 
 class Answer:
-    """Where the answer to one request will be."""
+    """The answer to a request, once the handler has returned."""
 
     def __init__(self) -> None:
-        self._missing = threading.Lock()  # held until it is there; an Event would cost a call twice as much
+        self._missing = threading.Lock()  # held until stored; an Event would double a call's time
         self._missing.acquire()
         self._line: bytes | None = None
 
     def store(self, line: bytes) -> None:
-        """Let everybody have it who waits for it. It is given once."""
+        """Store the answer and wake all waiting threads. Called once."""
         self._line = line
         self._missing.release()
 
     def discard(self) -> None:
-        """Free what it takes. Whoever asks from now on is told that it is gone."""
+        """Free the memory; from now on `wait` returns None."""
         self._line = None
 
     @property
     def size(self) -> int:
-        """Its bytes, as far as it is there."""
+        """Size in bytes; 0 without an answer."""
         return len(self._line or b"")
 
     def wait(self, ended: threading.Event) -> bytes | None:
-        """Wait until it is there, and return it; None if it is not kept any more, or will not come."""
+        """Wait for the answer; None if the answer was discarded, or if the dispatcher ended first."""
         while not self._missing.acquire(timeout=WAIT_POLL):
             if ended.is_set():
                 return self._line
@@ -58,9 +58,9 @@ class Answer:
 
 
 class Answers:
-    """What was answered, by request. Used under its owner's lock.
+    """All answers by request id. Used under the owner's lock.
 
-    Every request is remembered, so that none runs twice, and of the answers as many as fit.
+    Every id is remembered: no request runs twice. Answers are kept up to `KEPT_BYTES`.
     """
 
     def __init__(self) -> None:
@@ -72,16 +72,16 @@ class Answers:
         return len(self._by_id)
 
     def get(self, identity: str) -> Answer | None:
-        """Return the answer of a request that was seen before."""
+        """Return the answer of a known request, or None."""
         return self._by_id.get(identity)
 
     def begin(self, identity: str) -> Answer:
-        """Note a new request."""
+        """Add a new request and return an empty answer."""
         answer = self._by_id[identity] = Answer()
         return answer
 
     def retain(self, identity: str) -> None:
-        """Note that a request has been answered, and let go of what is too much to keep."""
+        """Keep a stored answer for repeats, and discard the oldest ones beyond `KEPT_BYTES`."""
         answer = self._by_id[identity]
         self._kept[identity] = answer
         self._kept_bytes += answer.size
@@ -95,29 +95,27 @@ Handlers = Mapping[str, Callable[..., object]]
 BeforeCall = Callable[[str, Mapping[str, object]], object]
 
 MAX_ERROR_CHARACTERS = 10_000
-"""An exception's message may hold a whole file; a script's author needs the start of it."""
+"""Limit for the text of an error; an exception's message may hold a whole file."""
 FREE_REFUSALS = 100
-"""How many requests are refused at once. A script that goes on regardless is answered more slowly, so that it does not
-take the time of others."""
+"""Refusals without a pause. A script that goes on is answered more slowly, and so takes no time from others."""
 REFUSAL_PAUSE = 0.05
 """Seconds before each further refusal."""
 CLOSE_GRACE_SECONDS = 2.0
-"""How long what is awaited may take to end."""
+"""Seconds in which cancelled awaitables may end."""
 REFUSED_BYTES_PER_SECOND = 8_000_000
-"""How fast what is refused is taken: it costs time to bring and to read."""
+"""Rate at which refused bytes are accepted, because carrying and reading them costs time."""
 _WRONG_TOKEN = "the token is wrong: only the script it was made for may call tools"  # noqa: S105 - no secret
 
 
 class _RefusedError(Exception):
-    """The request is not run; the text is for the script's author."""
+    """The request is refused; the text is for the script's author."""
 
 
 class Dispatcher:
-    """Runs the handlers that a script's requests name, each in the thread its request is dispatched in.
+    """Runs the handlers named in a script's requests, each in the thread of the `dispatch` call.
 
-    What a handler returns to be awaited, as an `async def` does, is awaited on one event loop for all of them.
-    Handlers run side by side; no lock is held while one runs. They run in a `CancelScope`, so that the commands
-    they started in an environment end when the dispatcher is closed.
+    Handlers run side by side; no lock is held meanwhile. Awaitables that handlers return run on one event loop. All
+    work runs in one `CancelScope`, so that closing the dispatcher ends the commands that handlers started.
     """
 
     def __init__(
@@ -129,15 +127,15 @@ class Dispatcher:
         before_call: BeforeCall | None = None,
         log: ToolCallLog | None = None,
     ) -> None:
-        """Take the handlers a script may call.
+        """Create a dispatcher for a script.
 
         Args:
-            handlers: Tool name to function; nothing else can be called.
-            token: What each request must carry.
-            max_calls: How many calls are accepted; requests are remembered for that many.
-            before_call: Called before each call, in the same thread, with the tool's name and its arguments by their
-                names. What it raises keeps the tool from being called, and is the answer.
-            log: Is told of each accepted call.
+            handlers: Tool name to function; no other function can be called.
+            token: Secret carried by each request.
+            max_calls: Limit of accepted calls; as many requests are remembered.
+            before_call: Called before each call, in the same thread, with the tool's name and the arguments by name. An
+                exception prevents the call and becomes the answer.
+            log: Records each accepted call.
 
         Raises:
             ValueError: The token is empty.
@@ -148,22 +146,22 @@ class Dispatcher:
         self._handlers = dict(handlers)
         self._signatures = {name: ToolSignature.of(handler) for name, handler in self._handlers.items()}
         self.prefix = request_prefix(token)
-        """What every request begins with. Of a line that does not, nothing more need be read."""
+        """First bytes of every valid request. A line with other first bytes is refused unread."""
         self._max_calls = max_calls
         self._before_call = before_call
         self._log = log or ToolCallLog()
         self._answers = Answers()
         self._lock = threading.Lock()
         self.scope = CancelScope(is_trusted=False)
-        """What the handlers do their work in."""
-        self._context = copy_context()  # tools see the context variables of whoever asked for the script
+        """Scope of all work that handlers do."""
+        self._context = copy_context()  # tools see the context variables of the caller of execute_code
         self._event_loop = EventLoopThread()
         self._refusals = self._refused_bytes = self._over_limit = 0
         self._ended = threading.Event()
 
     @property
     def limit_reached(self) -> str | None:
-        """What is to be said of the limit of calls, if it was reached; None if it was not."""
+        """Sentence about the limit of calls, once a call was refused; else None."""
         if not self._over_limit:
             return None
         calls = "1 tool call was" if self._over_limit == 1 else f"{self._over_limit} tool calls were"
@@ -171,15 +169,15 @@ class Dispatcher:
 
     @property
     def calls_made(self) -> int:
-        """How many calls were accepted so far, those that failed included."""
+        """Number of accepted calls, including failed ones."""
         return len(self._answers)
 
     def dispatch(self, line: bytes) -> bytes:
-        """Run what one request asks for and return its answer as a line.
+        """Run a request and return the answer as a line.
 
-        A request that is refused is answered with an error; a tool that fails has a result, `{"error": ...}`.
-        A request whose id came before does not run again: it gets the first one's answer, waiting for it
-        where the first one is still running. Nothing is raised, whatever the line holds.
+        A refused request is answered with an error; a failed tool has a result, `{"error": ...}`. A request with a
+        known id does not run again: it waits for the first answer and returns that one. Nothing is raised, whatever the
+        line contains.
         """
         if not hmac.compare_digest(line[: len(self.prefix)], self.prefix):
             return self.refusal(len(line))
@@ -200,42 +198,42 @@ class Dispatcher:
         return encoded
 
     def _run_logged(self, request: Request, number: int) -> bytes:
-        """Do a call, and note its end."""
+        """Run a call and log the result."""
         encoded, problem = self._run(request)
         self._log.ended(number, problem)
         return encoded
 
     def refusal(self, size: int) -> bytes:
-        """Return the answer to what does not begin with the token, of which `size` bytes have come."""
+        """Return the answer to a line of `size` bytes without the token."""
         return self._refusal(Response("", error=_WRONG_TOKEN), size)
 
     def close(self) -> None:
-        """End the commands that running handlers started, cancel those that are awaited, and refuse later requests."""
+        """End the commands of running handlers, cancel awaitables, and refuse later requests."""
         self._ended.set()
         self._event_loop.close()
         self.scope.cancel()
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether there is anything to `join`."""
+        """True if the event loop was started, so that `join` may wait."""
         return self._event_loop.is_started
 
     def join(self, timeout: float = CLOSE_GRACE_SECONDS) -> None:
-        """Wait so many seconds, once it is closed, for what was awaited to end."""
+        """Wait at most `timeout` seconds for cancelled awaitables to end. Call `close` first."""
         self._event_loop.join(timeout)
 
     def _refusal(self, response: Response, size: int) -> bytes:
         self._refusals += 1
         self._refused_bytes += size
         pause = REFUSAL_PAUSE if self._refusals > FREE_REFUSALS else 0.0
-        if self._refused_bytes > MAX_MESSAGE_BYTES:  # one that is too large may be a mistake
+        if self._refused_bytes > MAX_MESSAGE_BYTES:  # a single message that is too large may be a mistake
             pause += size / REFUSED_BYTES_PER_SECOND
         if pause:
             self._ended.wait(pause)
         return response.encode()
 
     def _accept(self, request: Request) -> tuple[Answer, bool]:
-        """Return where the request's answer will be, and whether this caller is the one to find it."""
+        """Return the request's answer, and True if the request is new, so this thread has to run the handler."""
         self._check_call(request)
         with self._lock:
             known = self._answers.get(request.id)
@@ -254,7 +252,7 @@ class Dispatcher:
     def _check_call(self, request: Request) -> None:
         if request.tool not in self._handlers:
             names = ", ".join(sorted(self._handlers)) or "none"
-            raise _RefusedError(f"there is no such tool; those that can be called: {names}")
+            raise _RefusedError(f"there is no such tool; available tools: {names}")
         signature = self._signatures[request.tool]
         try:
             signature.check(list(request.args), dict(request.kwargs))
@@ -262,8 +260,8 @@ class Dispatcher:
             raise _RefusedError(f"wrong arguments: {error}; the call is {request.tool}{signature.shown()}") from error
 
     def _run(self, request: Request) -> tuple[bytes, str | None]:
-        """Return the answer to a call as a line, and what went wrong with it, if anything did."""
-        # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
+        """Return the answer to a call as a line, and the error text if the call failed."""
+        # SystemExit too: whatever a handler does, the script gets an answer and the thread goes on.
         facts = partial(self._facts, request)
         with self.scope.active(), observed("tool_call", request.tool, facts) as operation:
             try:
@@ -309,7 +307,7 @@ class Dispatcher:
 
 
 def _report_problem(operation: Operation, problem: str | None, error: BaseException | None = None) -> None:
-    """Say what went wrong with a call, if anything did."""
+    """Record the error of a call, if any."""
     if error is not None:
         operation.add_error(error)
     if problem is not None:
@@ -336,6 +334,6 @@ def _error_response(request: Request, text: str) -> Response:
 
 
 def _reported(result: object) -> str | None:
-    """Return what a tool says in its result about what it could not do."""
+    """Return the `error` of a tool's result, or None."""
     error = result.get("error") if isinstance(result, dict) else None
     return error if isinstance(error, str) and error else None

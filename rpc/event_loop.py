@@ -1,4 +1,4 @@
-"""Running what tools return to be awaited: one event loop for all calls of one script."""
+"""An event loop for awaitables returned by a script's tools."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import asyncio  # importing it takes a tenth of a second, which programs without such tools do not have to spend
+    import asyncio  # importing asyncio takes 0.1 s; programs without async tools do not pay for that
 
 
 class EventLoopThread:
-    """An event loop in a thread of its own, which is started when there is something to await.
+    """An event loop on a thread of its own, started with the first awaitable.
 
-    It is one for all calls, so that they can share a client, a lock or a queue, which belong to one loop.
+    All calls of a script share the loop, because clients, locks and queues of asyncio belong to a single loop.
     """
 
     def __init__(self) -> None:
@@ -27,21 +27,21 @@ class EventLoopThread:
 
     @property
     def is_started(self) -> bool:
-        """Whether anything was awaited."""
+        """True once an awaitable was submitted."""
         return self._thread is not None
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
-        """Await something on the loop, with the context variables of this thread, and return what comes of it.
+        """Run an awaitable on the loop, in this thread's context variables, and return the result.
 
         Raises:
-            BaseException: What the awaitable raised. CancelledError if the loop was closed meanwhile.
+            BaseException: The awaitable's own error; CancelledError if the loop was closed meanwhile.
             RuntimeError: The loop is closed.
         """
         try:
             settled = self._submit(awaitable)
         except BaseException:
             if iscoroutine(awaitable):
-                awaitable.close()  # or Python warns that nobody awaits it
+                awaitable.close()  # or Python warns about a coroutine that was never awaited
             raise
         result, error = settled.result()
         if error is not None:
@@ -49,24 +49,24 @@ class EventLoopThread:
         return result
 
     def close(self) -> None:
-        """Cancel what is awaited, and let the thread end. Returns at once."""
+        """Cancel all awaitables and stop the thread. Returns at once."""
         with self._lock:
             if not self._closed and self._loop and self._stop:
                 self._loop.call_soon_threadsafe(self._stop.set)
             self._closed = True
 
     def join(self, timeout: float) -> None:
-        """Wait that many seconds for the thread to end. One in which a coroutine does not let go ends when it does."""
+        """Wait at most `timeout` seconds for the thread to end. A blocking coroutine keeps the thread running."""
         if self._thread:
             self._thread.join(timeout)
 
     def _submit(self, awaitable: Awaitable[object]) -> Future[tuple[object, BaseException | None]]:
         import asyncio
 
-        # Under the lock, so that all that is handed over comes before the order to stop, and is begun.
+        # Under the lock, so that every submitted awaitable comes before the stop event and is started.
         with self._lock:
             if self._closed:
-                raise RuntimeError("nothing more is awaited: the script has ended")
+                raise RuntimeError("the awaitable was not run: the script has ended")
             return asyncio.run_coroutine_threadsafe(_outcome_of(awaitable), self._loop or self._start())
 
     def _start(self) -> asyncio.AbstractEventLoop:
@@ -81,7 +81,7 @@ class EventLoopThread:
             running.set_result(loop)
             await self._stop.wait()
 
-        # When that has ended, `asyncio.run` cancels all that is still awaited, and ends the threads of `to_thread`.
+        # Then `asyncio.run` cancels all pending tasks and ends the threads of `to_thread`.
         self._thread = threading.Thread(
             target=lambda: asyncio.run(run_until_closed()), name="hermes-async-tools", daemon=True
         )
@@ -91,7 +91,7 @@ class EventLoopThread:
 
 
 async def _outcome_of(awaitable: Awaitable[object]) -> tuple[object, BaseException | None]:
-    """Return what comes of an awaitable. SystemExit, which would end the loop, is returned like every other error."""
+    """Return an awaitable's result and error. SystemExit, which would end the loop, is returned like other errors."""
     import asyncio
 
     try:

@@ -1,4 +1,4 @@
-"""The transport for every backend: requests and answers are files in the target."""
+"""The file queue: the transport for every backend, with requests and answers as files in the target."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES
 
 AT_ONCE = 16
-"""How many requests one command brings at most, where it brings what it finds at one look and ends."""
+"""Requests per collecting command that ends after the first batch."""
 IN_ALL = 256
-"""How many one command brings at most, where it goes on looking: what it has brought is noted as long as it runs."""
+"""Requests per collecting command that stays; the command remembers each number as long as it runs."""
 SMALL_REQUEST = 8 * 1024
-"""Bytes up to which bash reads a request itself, which is quicker than a program that does."""
+"""Bytes up to which bash itself reads a request, which is faster than starting a program."""
 MAX_COLLECTED = MAX_MESSAGE_BYTES + 1024 * 1024
-"""Characters that one request may have on its way here."""
+"""Limit in characters for one request on the way here."""
 _LONGEST_NUMBER = 300
 
-# - Names that aren't numbers are passed over: printing one would only bring it back for ever.
-# - What isn't a regular file comes as an empty request, so that it gets its error answer, and is removed.
-# - The pipe is opened before the first scan: a script renames its request into place before it writes to the
-#   pipe, so whatever the scan misses wakes the read. `read -t`, which only bash has, is a net under that.
-# - `stop` is told through the pipe and is a file, for where there is none: a queue that is being removed may lose the
-#   file before it is looked for.
-# - A process costs more than all else here, so that none is started for a request in bash, and `head` in other shells.
+# - Names that are no numbers are skipped: printing one would only collect it again and again.
+# - An entry that is no regular file is sent as an empty request, so that it gets an error answer, and is removed.
+# - The pipe is opened before the first scan. A script renames its request into place before it writes to the pipe, so a
+#   request that the scan misses wakes the read. `read -t`, which only bash has, is a second safeguard.
+# - `stop` is sent through the pipe and is also a file, for targets without pipes: a queue that is being removed may
+#   lose the file first.
+# - Starting a process costs more than the rest together. So bash starts none for a request, and other shells start
+#   `head` alone.
 # - Descriptors from 7 on belong to the shell that runs this.
 _COLLECT = """\
 cd {queue} && {{
@@ -86,14 +87,14 @@ printf '\\n%s end\\n' {nonce}
 
 
 def collecting_command(queue: str, already_received: Sequence[str], nonce: str, streams: bool) -> str:
-    """Return the command that waits for requests, and prints them.
+    """Return the collecting command, for waiting requests and new ones.
 
     Args:
-        queue: The directory of the request files.
-        taken: Numbers of requests that were brought before; their files are removed first. Because that is
-            only done now, a request that got lost on its way here is still there.
-        nonce: A word that tells what the command says itself from what requests hold.
-        goes_on: Whether it waits for more once it has brought something, or ends then.
+        queue: Directory of the request files.
+        already_received: Numbers of requests received earlier; their files are removed first. Removal waits
+            until now, so that a request lost on the way is still there.
+        nonce: Random word to separate the command's own lines from the content of requests.
+        streams: True to keep waiting for requests, False to end after the first batch.
     """
     return _COLLECT.format(
         queue=shlex.quote(queue),
@@ -109,26 +110,26 @@ def collecting_command(queue: str, already_received: Sequence[str], nonce: str, 
 
 
 class CollectedRequest(NamedTuple):
-    """A request as it was brought."""
+    """A request as received from the target."""
 
     number: str
     line: bytes
 
 
 class GarbledError(TerminalError):
-    """What was brought is not what the collecting command prints."""
+    """The output does not have the collecting command's form."""
 
 
 class CollectedRequests:
-    """Cuts what the collecting command prints into requests, without any I/O.
+    """Splits the output of the collecting command into requests, without I/O.
 
-    A script may write to where the command prints, so that nothing of it is trusted.
+    A script may write to the same stream, so the content is not trusted.
 
     Args:
-        nonce: The word that the command was given.
+        nonce: Word passed to the command.
 
     Attributes:
-        ended: Whether the command has said that it ends.
+        ended: True once the command has reported the end.
     """
 
     def __init__(self, nonce: str) -> None:
@@ -140,10 +141,10 @@ class CollectedRequests:
         self._rest = ""
 
     def feed(self, piece: str) -> Iterator[CollectedRequest]:
-        """Take what was printed next, and go through the requests that it completes.
+        """Receive the next output and yield the complete requests.
 
         Raises:
-            GarbledError: It is no request of ours, or too much for one.
+            GarbledError: The output has a wrong form, or a request is too long.
         """
         text = self._rest + piece
         while (at := text.find(self._marker)) >= 0:
@@ -156,7 +157,7 @@ class CollectedRequests:
             if self._number is not None and word == ".":
                 yield CollectedRequest(self._number, "".join(self._parts).encode())
             self.ended = self.ended or word == "end"
-            # It becomes a part of shell text.
+            # The number becomes a part of shell text.
             self._number = word if word.isascii() and word.isdigit() else None
             self._parts, self._size = [], 0
             text = behind
@@ -166,7 +167,7 @@ class CollectedRequests:
         self._rest = text[at:]
 
     def _append(self, text: str) -> None:
-        """Keep a part of a request. What stands between two of them is nobody's."""
+        """Add text to the current request. Text between two requests is dropped."""
         if self._number is None:
             return
         self._parts.append(text)
@@ -176,10 +177,10 @@ class CollectedRequests:
 
 
 ECHO_BYTES = 20 * 1024
-"""Answers up to this size go out as base64 in one command, which stays under the 32 KB above which environments
-ship a command as a file; larger answers are written as a file at once."""
+"""Answers up to this size are sent as base64 in one command, below the 32 KB from which environments send a command as
+a file. A larger answer is written as a file."""
 LONGEST_TURN_SECONDS = 1.0
-"""How long an answer waits until the one before has been put in its place, which takes a millisecond."""
+"""Longest wait, in seconds, until the preceding answer is in place. Usually 1 ms."""
 WRITE_ATTEMPTS = 3
 COLLECT_ATTEMPTS = 5
 CLOSE_GRACE_SECONDS = 2.0
@@ -189,25 +190,26 @@ _log = logger(__name__)
 
 
 class FileQueueTransport:
-    """Takes requests from scripts in any environment.
+    """Receives requests from scripts in any environment.
 
-    A script renames its request into place as `req_000001` and waits for `res_000001`. One command waits in
-    the target for requests and brings each as it comes, or, where a stream is made of short commands, all there are;
-    each is dispatched once, by one of a few threads. While these are all busy, further requests stay in the target.
+    A script renames its request into place as `req_000001` and waits for `res_000001`. One command waits in the target
+    and sends each request as it arrives; on a stream made of short commands, each command sends one batch and ends. A
+    few threads dispatch each request at most once. While all of them are busy, further requests stay in the target,
+    which is the back-pressure.
     """
 
     def __init__(
         self, dispatcher: Dispatcher, env: BaseEnvironment, queue: str, *, streams: bool | None = None
     ) -> None:
-        """Use a directory of the target.
+        """Create a transport on a directory of the target.
 
         Args:
-            dispatcher: What answers the requests.
-            env: Where the script runs.
-            queue: The queue's directory there, readable for the script's user alone; its maker removes it. A pipe
-                `wake` in it has the collector told of requests; without one it looks every 0.05 s.
-            streams: Whether what a command prints comes as it is printed, at no cost: one then goes on to bring
-                requests. Otherwise each ends when it has brought some. None is as the environment says.
+            dispatcher: Answers the requests.
+            env: Environment of the script.
+            queue: The queue's directory in the target, readable for the script's user alone; the creator removes the
+                directory. A pipe `wake` inside wakes the collector; without a pipe the collector polls every 0.05 s.
+            streams: True if a command's output arrives as it is printed, at no cost; then one command stays to collect.
+                False if each command ends after a batch. None asks the environment.
         """
         self._dispatcher = dispatcher
         self._env = env
@@ -219,15 +221,15 @@ class FileQueueTransport:
         self._collector: threading.Thread | None = None
         self._workers = CallThreads()
         self.failure: Exception | None = None
-        """Why no more requests are taken, when it wasn't `close` that ended it."""
+        """Error that ended the collecting, unless `close` did."""
 
     def start(self) -> None:
-        """Begin to collect. The queue is there, or is just being made."""
+        """Start collecting. The queue may still be in the making."""
         self._collector = threading.Thread(target=self._collect_in_thread, name="hermes-file-queue-poll", daemon=True)
         self._collector.start()
 
     def close(self) -> None:
-        """End as `UnixSocketTransport.close` does."""
+        """Stop collecting and end all threads, as `UnixSocketTransport.close` does."""
         if self._closing.is_set():
             return
         self._closing.set()
@@ -238,14 +240,14 @@ class FileQueueTransport:
 
     def _stop_collector(self, collector: threading.Thread) -> None:
         if collector.is_alive():
-            # Opened for reading too, since opening it only for writing waits for a reader that may be gone. Without it,
-            # the queue may be one that is just being removed.
+            # Opened for reading too, because opening a pipe only for writing waits for a reader, which may be gone.
+            # Without a pipe, the queue may be in removal.
             wake = "if [ -p wake ]; then echo stop 1<>wake; else sleep 0.1; [ -e stop ]; fi"
             with contextlib.suppress(TerminalError):
                 stopped = self._env.internal.execute(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
                 if stopped.ok:
                     collector.join(CLOSE_GRACE_SECONDS)
-        # Ends the command where the queue itself is gone; nothing may start in the scope from here on.
+        # Ends the command if the queue itself is gone; no command may start in the scope from here on.
         self._scope.cancel()
         collector.join(CLOSE_GRACE_SECONDS)
 
@@ -256,7 +258,7 @@ class FileQueueTransport:
         except Exception as error:
             if not self._closing.is_set():
                 self.failure = error
-                _log.warning("tool calls are no longer taken: %s", type(error).__name__)
+                _log.warning("tool calls are no longer collected: %s", type(error).__name__)
 
     def _collect_until_closed(self) -> None:
         already_received: list[str] = []
@@ -272,10 +274,11 @@ class FileQueueTransport:
             self._closing.wait(_PAUSE_SECONDS)
 
     def _collect(self, already_received: list[str]) -> list[str] | None:
-        """Have what one command brings answered, as it comes, and return its numbers; None if it brought nothing.
+        """Run one collecting command and dispatch the requests as they arrive. Return their numbers, or None if there
+        were none.
 
         Args:
-            taken: What was brought by the one before.
+            already_received: Numbers from the command before.
         """
         streams = self._env.capabilities.duplex if self._streams is None else self._streams
         nonce = secrets.token_hex(16)
@@ -285,7 +288,7 @@ class FileQueueTransport:
         def take(piece: str) -> None:
             for number, line in collected.feed(piece):
                 received.append(number)
-                # One that was brought before is still there only because its file could not be removed.
+                # A known number means only that the file could not be removed.
                 if number not in already_received:
                     self._workers.put(len(line), partial(self._call, number, line))
 
@@ -316,17 +319,17 @@ class FileQueueTransport:
 
     def _write_once(self, number: str, answer: bytes) -> None:
         file = f"res_{number}"
-        # A script that waits at a pipe of its own is told, and renames the answer itself, which costs no process.
+        # A script that waits at its own pipe is woken and renames the answer itself, which costs no process.
         wake_script = f": <>claim_{number}"
         placing = f"if [ -p claim_{number} ]; then {wake_script}; else exec mv -f {file}.tmp {file}; fi"
         if len(answer) > ECHO_BYTES:
             self._env.write_bytes(f"{self._queue}/{file}.tmp", answer)
         elif answer:
-            # The script decodes it: a program here for that would double the time a call takes.
+            # The script decodes base64: a program for that would double the time of a call.
             placing = f"echo {base64.b64encode(answer).decode()} >{file}.tmp && {placing}"
         else:
             placing = f"rm -f {file}.tmp && : >{file}"
-        # One after the other they need one shell. Whoever is held up for long goes on with another.
+        # Answers written one after another need one shell. After a longer wait, a second shell writes in parallel.
         alone = self._placing.acquire(timeout=LONGEST_TURN_SECONDS)
         try:
             written = self._env.internal.execute(f"cd {shlex.quote(self._queue)} && {placing}", timeout=60)

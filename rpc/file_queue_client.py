@@ -1,4 +1,4 @@
-"""The script's side of the file queue: part of the stub, for Python 3.8 and the standard library alone."""
+"""The script's half of the file queue: part of the stub, for Python 3.8 and the standard library alone."""
 
 # Importing pathlib or contextlib would cost each script milliseconds.
 # ruff: noqa: PTH104, PTH108, PTH110, SIM105
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from rpc.stub_runtime import _own
 
-# Seconds between looks for an answer that nobody says has come, and between those that are a net under being told.
+# Seconds between two polls for an answer without a wake-up, and between those that only back up the wake-up.
 _FIRST_PAUSE = 0.0003
 _LONGEST_PAUSE = 0.01
 _FIRST_NET_PAUSE = 0.02
@@ -25,8 +25,9 @@ _last_number = 0
 
 
 def _claim_number() -> tuple[int, bool]:
-    # The file stays: a number that came back would let a late removal of the old request hit the new one. Where there
-    # are pipes it is one, which is opened and closed when the answer has been written: that wakes whoever waits at it.
+    # The claim file stays: if a number came back, a late removal of the old request would hit the new one. Where
+    # possible the claim is a pipe. After the answer is written, the writer opens and closes the pipe, which wakes the
+    # reader.
     global _last_number  # noqa: PLW0603
     number = _last_number
     while True:
@@ -60,7 +61,7 @@ def _write_request(path: str, line: bytes) -> None:
 
 
 def _wake() -> None:
-    # Without a reader nobody waits: the next scan finds the file. A full pipe wakes the reader as it is.
+    # ENXIO: no reader waits, and the next scan finds the file. A full pipe wakes the reader anyway.
     try:
         pipe = _os.open(_own()[1] + "/wake", _os.O_WRONLY | _os.O_NONBLOCK)
     except OSError as error:
@@ -77,7 +78,7 @@ def _wake() -> None:
 
 def _exchange(request_line: bytes) -> bytes:
     number, is_pipe = _claim_number()
-    # Opened before the request is there: only who has it open when the answer comes is woken.
+    # Opened before the request exists, because only an open pipe is woken when the answer arrives.
     pipe = _os.open(f"{_own()[1]}/claim_{number:06d}", _os.O_RDONLY | _os.O_NONBLOCK) if is_pipe else None
     request = f"{_own()[1]}/req_{number:06d}"
     try:
@@ -88,10 +89,10 @@ def _exchange(request_line: bytes) -> bytes:
         if pipe is not None:
             _os.close(pipe)
     try:
-        _os.unlink(request)  # here it costs no process
+        _os.unlink(request)  # no process is needed for this here
     except FileNotFoundError:
         pass
-    # A small answer was echoed into its file as base64, a large one is there as it is.
+    # A small answer was written as base64, a large one as it is.
     return answer if answer.startswith(b"{") else _binascii.a2b_base64(answer)
 
 
@@ -99,14 +100,14 @@ def _await_answer(path: str, pipe: int | None) -> bytes:
     woken = None
     if pipe is not None:
         woken = _select.poll()
-        woken.register(pipe, 0)  # the end of its other end is always told
+        woken.register(pipe, 0)  # a closed other end is always reported
     pause, net_pause = _FIRST_PAUSE, _FIRST_NET_PAUSE
     while True:
         if woken is None:
             _time.sleep(pause)
             pause = min(pause * 1.1, _LONGEST_PAUSE)
         elif woken.poll(net_pause * 1000):
-            woken = None  # it would go on to say so
+            woken = None  # the closed pipe would be reported forever
         else:
             net_pause = min(net_pause * 1.2, _LONGEST_NET_PAUSE)
         if pipe is not None and _is_whole(path + ".tmp"):
@@ -126,5 +127,5 @@ def _is_whole(path: str) -> bool:
         with open(path, "rb") as file:
             file.seek(-1, _os.SEEK_END)
             return file.read() == b"\n"
-    except OSError:  # it is not there, or empty
+    except OSError:  # no file, or an empty one
         return False

@@ -1,4 +1,5 @@
-"""What goes over the wire: one JSON object on a line, for a request and for its answer."""
+"""Messages on the wire: a JSON object per line for each request and answer; and the splitting of bytes into
+lines."""
 
 from __future__ import annotations
 
@@ -13,40 +14,40 @@ _T = TypeVar("_T")
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""The longest line either side accepts, newline included. A tool result of 10 MB fits with escapes in it."""
+"""Longest line that either side accepts, newline included. A tool result of 10 MB fits even with escapes."""
 MAX_ID_CHARACTERS = 200
-"""Ids are remembered as long as a script runs, so a forged one must not be able to take memory."""
+"""Limit for an id. Ids are remembered as long as the script runs, so a forged id must not take much memory."""
 MAX_VALUES = 250_000
-"""How many values a message may be made of. Millions of small ones take seconds to decode, in which no other thread of
-Python runs, and many times the memory of the line."""
+"""Limit for the values in a message. Millions of small ones take seconds to decode, while no other thread of Python
+runs, and many times the memory of the line."""
 SMALL_MESSAGE_BYTES = 64 * 1024
-"""Messages up to this size can't hold enough to be worth counting."""
+"""Messages up to this size are not counted, because they cannot hold too many values."""
 
 
 class MessageError(TerminalError):
-    """A message is not JSON, has the wrong shape, is too large, or holds what JSON can't carry."""
+    """A message is not JSON, has the wrong shape, is too large, or has a value without a JSON form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A script's call of one tool."""
+    """A script's call of a tool."""
 
     id: str
-    """Unique for each call. A request that arrives twice under one id runs once."""
+    """Unique for each call. A request runs at most once, even if the same id arrives twice."""
     tool: str
-    """The name of the handler."""
+    """Name of the handler."""
     args: list[JsonValue]
-    """The positional arguments."""
+    """Positional arguments."""
     kwargs: dict[str, JsonValue]
-    """The arguments by name."""
+    """Arguments by name."""
     token: str
-    """Proof that the request comes from the script it was given to."""
+    """Secret that proves the origin of the request."""
 
     def encode(self) -> bytes:
-        """Return the request as one line, which begins with the token, see `request_prefix`.
+        """Return the request as a line. The token stands first; see `request_prefix`.
 
         Raises:
-            MessageError: It is too large, or holds what JSON can't carry.
+            MessageError: The request is too large, or has a value without a JSON form.
         """
         return _encode(
             {"token": self.token, "id": self.id, "tool": self.tool, "args": self.args, "kwargs": self.kwargs}
@@ -54,10 +55,10 @@ class Request:
 
     @classmethod
     def decode(cls, line: bytes) -> Self:
-        """Return the request written in `line`.
+        """Parse a request.
 
         Raises:
-            MessageError: It is not JSON, has the wrong shape, or is too large.
+            MessageError: The line is not JSON, has the wrong shape, or is too large.
         """
         fields = _decode(line)
         identity = _field(fields, "id", str)
@@ -74,20 +75,20 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """The answer to one request: a result, or an error."""
+    """The answer to a request: a result or an error."""
 
     id: str
-    """The request's id; empty when the request could not be read."""
+    """Id of the request; empty if the request could not be read."""
     result: JsonValue = None
-    """What the tool returned; of one that failed, an object whose `error` says why."""
+    """The tool's return value; for a failed tool an object with `error`."""
     error: str | None = None
-    """Why the request was refused, for the script's author to read."""
+    """Reason of a refusal, for the script's author."""
 
     def encode(self) -> bytes:
-        """Return the answer as one line.
+        """Return the answer as a line.
 
         Raises:
-            MessageError: It is too large, or holds what JSON can't carry.
+            MessageError: The answer is too large, or has a value without a JSON form.
         """
         if self.error is not None:
             return _encode({"id": self.id, "error": self.error})
@@ -95,10 +96,10 @@ class Response:
 
     @classmethod
     def decode(cls, line: bytes) -> Self:
-        """Return the answer written in `line`.
+        """Parse an answer.
 
         Raises:
-            MessageError: It is not JSON, has the wrong shape, or is too large.
+            MessageError: The line is not JSON, has the wrong shape, or is too large.
         """
         fields = _decode(line)
         identity = _field(fields, "id", str)
@@ -110,12 +111,12 @@ class Response:
 
 
 def request_prefix(token: str) -> bytes:
-    """Return what every request with this token begins with, so that all others can be refused unread."""
+    """Return the first bytes of every request with this token. A line with other first bytes can be refused unread."""
     return json.dumps({"token": token}, separators=(",", ":")).encode("ascii").removesuffix(b"}") + b","
 
 
 def too_large(size: int | None = None) -> str:
-    """Return the text for a message above the limit, with its size in bytes where that is known."""
+    """Return the error text for a message above the limit, with the size in bytes if known."""
     found = "more" if size is None else f"{size} bytes"
     return (
         f"the message is too large: at most {MAX_MESSAGE_BYTES} bytes are allowed, this is {found}; "
@@ -138,7 +139,7 @@ def _decode(line: bytes) -> dict[str, JsonValue]:
         raise MessageError(too_large(len(line)))
     _check_values(line)
     try:
-        # Given bytes, json would guess at UTF-16 and others, in which `_check_values` counts wrong.
+        # From bytes, json would guess UTF-16 and others, where `_check_values` counts wrong.
         fields = _DECODER.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise MessageError(f"the message is not JSON ({type(error).__name__})") from error
@@ -148,14 +149,14 @@ def _decode(line: bytes) -> dict[str, JsonValue]:
 
 
 def _check_values(line: bytes) -> None:
-    """Count the values of a message, without making any of them.
+    """Count the values of a message without decoding any.
 
     Raises:
-        MessageError: There are too many.
+        MessageError: The message has too many values.
     """
     if len(line) <= SMALL_MESSAGE_BYTES:
         return
-    # What stands within quotes is not counted. Without escapes, every second part between quotes does.
+    # Text within quotes is not counted. Without escapes, every second part between quotes is such text.
     bare = line.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in line else line
     count = bare.count(b'"') // 2
     if count <= MAX_VALUES:
@@ -172,7 +173,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-# `dumps` and `loads` make one of these for each message.
+# `dumps` and `loads` would create one of these for each message.
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
@@ -190,21 +191,22 @@ _END = b"\n"
 
 
 class InvalidLineError(Exception):
-    """What comes is no request of the script's, and nothing more of it is to be read."""
+    """The bytes are no request of the script; the rest is not read."""
 
 
 class TooLargeError(InvalidLineError):
-    """It is longer than any request."""
+    """The line is longer than any request."""
 
 
 class IncomingLines:
-    """Cuts what comes on one connection into lines.
+    """Splits the bytes of a connection into lines, without I/O.
 
-    A line has to begin with what only the script knows, and until that is there, no more than that is kept.
+    A line has to begin with a prefix known to the script alone. A line with a wrong prefix is refused at once, so a
+    stranger cannot take memory.
 
     Args:
-        prefix: What each line begins with.
-        limit: The longest line in bytes, its end included.
+        prefix: First bytes of each line.
+        limit: Longest line in bytes, newline included.
     """
 
     def __init__(self, prefix: bytes, limit: int = MAX_MESSAGE_BYTES) -> None:
@@ -215,19 +217,19 @@ class IncomingLines:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept of a line of which the end is still to come."""
+        """Bytes of the incomplete line."""
         return len(self._begun)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes, and return the lines that they complete, with their ends.
+        """Receive bytes, and return the complete lines with their newlines.
 
         Raises:
-            RefusedError: A line begins with something else.
-            TooLargeError: A line does not end within the limit.
+            InvalidLineError: A line has another prefix.
+            TooLargeError: A line is longer than the limit.
         """
         if not self._begun and data.find(_END) == len(data) - 1 and data.startswith(self._prefix):
             self._check_size(len(data))
-            return [data]  # as it is mostly
+            return [data]  # the usual case
         self._begun += data
         lines = []
         while (end := self._begun.find(_END, self._searched)) >= 0:

@@ -1,4 +1,4 @@
-"""Tool calls of a script that is kept by its boot program: they come between what it prints, and go to its input."""
+"""The relay: tool calls of a script under a boot program. Requests arrive in the output, answers go to the input."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rpc.dispatcher import Dispatcher
 from rpc.messages import IncomingLines, InvalidLineError, Response, TooLargeError, too_large
 
 MOST_SIDE_BY_SIDE = 32
-"""How many calls of one script run at the same time."""
+"""Calls of one script that run at the same time."""
 MOST_CALLS, MOST_BYTES = 65, 64 * 1024 * 1024
-"""How many calls are under way, and how large they are together, before the script's stream is read no more.
+"""Limits for calls under way and their bytes together. At the limit the script's stream is paused: back-pressure.
 
 The boot program takes 64 connections, so that as many calls do not keep the script's end from being read.
 """
 TOO_LARGE = Response("", error=too_large()).encode().decode().rstrip("\n")
-"""The answer to a request that is too large, which the boot program does not send on."""
+"""Answer to a request that is too large; the boot program does not send such a request on."""
 
 
 class BrokenRelayError(TerminalError):
-    """What comes is nothing that a boot program of ours sends."""
+    """The bytes have a form never sent by a boot program."""
 
 
 class Relay:
-    """Takes the requests that the boot program hands on, has them answered on worker threads, and sends the answers.
+    """Receives requests from the boot program, dispatches them on worker threads, and sends the answers.
 
-    While many are under way, or large ones, the script's stream is not read. It lives on the loop thread.
+    The script's stream is paused while the calls under way are many or large. Used on the loop thread.
 
     Args:
         dispatcher: Answers the requests.
@@ -37,7 +37,7 @@ class Relay:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.dispatcher = dispatcher
-        """What answers from now on. Another one of the same token may take its place."""
+        """Answers requests from now on. May be replaced by a dispatcher with the same token."""
         self._process: AttachedProcess | None = None
         self._turns = asyncio.Semaphore(MOST_SIDE_BY_SIDE)
         self._connection = 0
@@ -47,19 +47,19 @@ class Relay:
         self._is_paused = self._has_ended = False
 
     def attach(self, process: AttachedProcess) -> None:
-        """Note where answers go."""
+        """Set the process to send answers to."""
         self._process = process
 
     def take(self, connection: int, part: bytes, is_last: bool) -> None:
-        """Take the next part of a request. A script may reach what relays it, so that nothing of it is trusted.
+        """Receive the next part of a request. A script may reach the relaying process, so the content is not trusted.
 
         Args:
-            connection: The number of the connection that it came on.
-            part: At most so many bytes as one message has.
-            is_last: Whether the request ends with it.
+            connection: Number of the script's connection.
+            part: At most as many bytes as a message has.
+            is_last: True if the request is complete.
 
         Raises:
-            BrokenRelayError: The boot program never does that.
+            BrokenRelayError: A boot program never sends this.
         """
         if self._line is None:
             self._connection, self._line, self._dropped = connection, IncomingLines(self.dispatcher.prefix), 0
@@ -111,7 +111,7 @@ class Relay:
             self._process.resume()
 
     def end(self) -> None:
-        """Note that the script has ended. The boot program waits for answers, and is told that none comes any more."""
+        """End the relay after the script's end. The waiting boot program is told to expect no more answers."""
         if self._has_ended:
             return
         self._has_ended = True

@@ -1,4 +1,4 @@
-"""Tools that schemas describe and one function runs, whatever their names."""
+"""Tools made from function-calling schemas, with a single handler for all calls."""
 
 from __future__ import annotations
 
@@ -16,33 +16,32 @@ from rpc.signatures import Described, Verbatim
 from rpc.stub import check_name
 
 Handle = Callable[[str, dict[str, object]], object]
-"""Takes a tool's name and its arguments by their names. What it returns may have to be awaited."""
+"""Receives a tool's name and the arguments by name. The result may be an awaitable."""
 
 
 def tools_from_schemas(
     schemas: Iterable[object], handle: Handle, *, decode_json: bool = True
 ) -> dict[str, Callable[..., object]]:
-    """Make tools for a script of function-calling schemas and the function that runs such calls.
+    """Make tools for a script from function-calling schemas and their handler.
 
-    Each tool has a signature and a docstring made of its schema: first what is required, in the order of the
-    properties, then the rest, with the schema's defaults; what has none is not sent when it is not given. A property
-    that can't be the name of a parameter is passed as `**{"its-name": ...}`, and so are others that
-    `additionalProperties` allows. What `handle` returns as text that is JSON arrives in the script as what it says,
-    `"123"` and `"null"` too; other text stays text.
+    Each tool gets a signature and a docstring from the schema: first the required properties in their order, then the
+    others with the schema's defaults. A property without a default is sent only if given. A property that can't be a
+    parameter name is passed as `**{"its-name": ...}`, as are extra ones that `additionalProperties` allows. Text from
+    `handle` that is JSON arrives decoded in the script, even `"123"` and `"null"`; other text stays text.
 
     Args:
         schemas: Each in OpenAI's form, `{"type": "function", "function": {"name", "description", "parameters"}}`, in
             Anthropic's, `{"name", "description", "input_schema"}`, or `{"name", "description", "parameters"}`.
-        handle: Called as `handle(name, arguments)` for each call, at the same time from several threads; it may be an
-            `async def`. The name is the schema's, the arguments are a dict of what was given.
-        decode_json: Whether text that is JSON arrives as what it says; if not, all text stays text.
+        handle: Called as `handle(name, arguments)` for each call, from several threads at the same time; may be an
+            `async def`. The name is the schema's, the arguments are a dict of the given ones.
+        decode_json: True to decode JSON text; False leaves all text as text.
 
     Returns:
-        The tools, to be given as `tools=` to `execute_code`, by their names. A name has `_` in the script for whatever
-        can't stand in a Python name: `get-weather` is `get_weather`.
+        Tools by name, for `tools=` of `execute_code`. Characters not allowed in a Python name become `_`:
+        `get-weather` is `get_weather`.
 
     Raises:
-        ValueError: A schema is not in order, or no script could call it by its name.
+        ValueError: A schema is invalid, or has a name not usable in a script.
         TypeError: `handle` can't be called.
     """
     if not callable(handle):
@@ -92,7 +91,7 @@ def _refuse_constant(name: str) -> None:
 
 
 NOT_GIVEN = Verbatim("...")
-"""The default of what is not sent when it is not given."""
+"""Default of a property that is sent only if given."""
 FORMS = "give {name, description, parameters}, also within {type: function, function: ...}, or with input_schema"
 _TYPES = {
     "string": "str",
@@ -109,26 +108,26 @@ _Schema = Mapping[str, object]
 
 @dataclass(frozen=True)
 class ToolSchema:
-    """One tool, as its schema describes it."""
+    """A parsed function-calling schema."""
 
     name: str
-    """As the schema has it."""
+    """Name in the schema."""
     description: str
     properties: Mapping[str, _Schema]
     required: frozenset[str]
     takes_others: bool
-    """Whether `additionalProperties` allows others by name."""
+    """True if `additionalProperties` allows extra arguments."""
 
     @classmethod
     def read(cls, schema: object, where: str) -> Self:
-        """Read a schema in OpenAI's form, in Anthropic's, or bare.
+        """Parse a schema in OpenAI's form, in Anthropic's, or bare.
 
         Args:
-            schema: What to read.
-            where: What to call it in an error.
+            schema: The schema.
+            where: Name of the schema in errors.
 
         Raises:
-            ValueError: It is none, or says what no function can be made of.
+            ValueError: The schema is invalid, or does not fit a Python function.
         """
         outer = _checked_mapping(schema, where)
         if outer.get("type", "function") not in ("function", "custom"):
@@ -139,7 +138,7 @@ class ToolSchema:
             raise ValueError(f"{where} has no name; {FORMS}")
         where += f", {name!r}"
         given = [inner[key] for key in ("parameters", "input_schema") if inner.get(key) is not None]
-        parameters = _checked_mapping(given[0] if given else {}, f"what {where} takes")
+        parameters = _checked_mapping(given[0] if given else {}, f"`parameters` of {where}")
         if parameters.get("type", "object") != "object":
             raise ValueError(f"{where} takes a {parameters['type']!r}; its parameters have to be of type 'object'")
         properties = {
@@ -156,12 +155,12 @@ class ToolSchema:
 
     @property
     def python_name(self) -> str:
-        """Its name in a script: with `_` for whatever can't stand in a Python name."""
+        """Name in a script: characters not allowed in a Python name become `_`."""
         return re.sub(r"\W", "_", self.name)
 
     @cached_property
     def odd_names(self) -> frozenset[str]:
-        """The properties that can't be parameters, and are passed as `**{"their name": ...}`."""
+        """Properties that can't be parameter names and are passed as `**{"their name": ...}`."""
         return frozenset(name for name in self.properties if not _is_parameter_name(name))
 
     @cached_property
@@ -173,7 +172,7 @@ class ToolSchema:
 
     @cached_property
     def signature(self) -> inspect.Signature:
-        """What is required in the order of the properties, and behind it what is not, with its defaults."""
+        """The required properties in their order, then the optional ones with their defaults."""
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         named = [name for name in self.properties if name not in self.odd_names]
         first = [name for name in named if name in self.required]
@@ -191,7 +190,7 @@ class ToolSchema:
 
     @property
     def documentation(self) -> str:
-        """A docstring of the descriptions."""
+        """Docstring made of the descriptions."""
         lines = [line for name in self.properties if (line := self._line(name))]
         return "\n".join([self.description, "", "Args:", *lines] if lines else [self.description]).strip()
 
@@ -206,10 +205,10 @@ class ToolSchema:
         return f"    {name}: {said}" if said else ""
 
     def arguments(self, /, *args: object, **kwargs: object) -> dict[str, object]:
-        """Return what a call passes, by the names of the properties. What has a default and is not given has that.
+        """Return a call's arguments by property name, with defaults for missing ones.
 
         Raises:
-            TypeError: Something is missing, or is not among the properties.
+            TypeError: A required argument is missing, or a name is not among the properties.
         """
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
@@ -223,7 +222,7 @@ class ToolSchema:
 
 
 def _is_parameter_name(name: str) -> bool:
-    # Python reads identifiers in this normal form, in which another name would arrive.
+    # Python normalizes identifiers to this form, so another name would arrive.
     return name.isidentifier() and not keyword.iskeyword(name) and normalize("NFKC", name) == name
 
 
@@ -243,14 +242,14 @@ def _required(names: object, properties: Mapping[str, _Schema], where: str) -> f
     if names is None:
         return frozenset()
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"what {where} requires is no list of names")
+        raise ValueError(f"`required` of {where} is not a list of names")
     if unknown := [name for name in names if name not in properties]:
         raise ValueError(f"{where} requires {unknown[0]!r}, which is not among its properties")
     return frozenset(names)
 
 
 def _type(schema: _Schema) -> object:
-    """Return a property's type as an annotation, as far as Python can say it."""
+    """Return a property's type as an annotation, as far as Python can express the type."""
     found = _type_text(schema)
     return inspect.Parameter.empty if found is None else found
 

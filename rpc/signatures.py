@@ -1,4 +1,4 @@
-"""A tool's parameters as its callers may know them: without what was bound to it, and without what may be secret."""
+"""A tool's parameters as callers may see them: without bound values and without possible secrets."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Generic, TypeGuard, TypeVar
 
 T = TypeVar("T")
 MIN_HIDDEN_CHARACTERS = 6
-"""Shorter texts that were bound to a tool are not looked for in its errors: they are words of every sentence."""
+"""Shorter bound texts are not removed from errors, because they occur in every sentence."""
 HIDDEN = "[bound argument]"
-"""What stands in an error in the place of a value that was bound to the tool."""
+"""Replacement for a bound value in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verbatim:
-    """Source text in the place of a default or an annotation; `str(signature)` prints it as it is."""
+    """Source text in place of a default or an annotation; `str(signature)` prints the text as is."""
 
     text: str
 
@@ -34,32 +34,32 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a tool that was made of a schema knows of itself, as its attribute `__described__`."""
+    """Facts about a tool made from a schema, in the attribute `__described__`."""
 
     arguments: Callable[..., Mapping[str, object]]
-    """Returns a call's arguments by their names, or raises TypeError."""
+    """Returns a call's arguments by name, or raises TypeError."""
     handle: Callable[..., object]
-    """What runs its calls."""
+    """Runs the calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSignature:
-    """What a caller may pass, and what is kept from it."""
+    """Parameters for callers, and parameters and values to hide."""
 
     parameters: inspect.Signature | None
-    """None for some functions written in C, which check their arguments themselves."""
+    """None for some functions in C, which check their arguments themselves."""
     hidden: frozenset[str] = frozenset()
-    """Parameters of which the default may be a credential, and is not told to anybody."""
+    """Parameters whose default may be a credential and is never shown."""
     bound: frozenset[str] = frozenset()
-    """Names that were bound by `functools.partial`; a caller may not pass them again."""
+    """Names bound by `functools.partial`; a caller may not pass them again."""
     values: tuple[str, ...] = field(default=(), repr=False)
-    """Texts that were bound, the longest first."""
+    """Bound texts, the longest first."""
     described: Described | None = None
-    """What else there is to know of one that was made of a schema."""
+    """Set for a tool made from a schema."""
 
     @classmethod
     def of(cls, tool: Callable[..., object]) -> ToolSignature:
-        """Find out about a tool. What was found is remembered as long as the tool exists."""
+        """Return the signature of a tool; remembered as long as the tool exists."""
         return _known.of(tool, lambda: cls._found(tool))
 
     @classmethod
@@ -72,25 +72,25 @@ class ToolSignature:
         given = [value for partial in hidden_in for value in (*partial.args, *partial.keywords.values())]
         texts = {value for value in given if isinstance(value, str) and len(value) >= MIN_HIDDEN_CHARACTERS}
         parameters = _without(bound, _signature(tool))
-        # What stands in a schema was written to be shown.
+        # Defaults in a schema were written to be shown.
         hidden = _hidden_defaults(tool, parameters) if parameters and not described else frozenset()
         return cls(parameters, hidden, bound, tuple(sorted(texts, key=len, reverse=True)), described)
 
     def check(self, args: list[object], kwargs: dict[str, object]) -> None:
-        """Refuse arguments that the tool cannot be called with.
+        """Check a call's arguments.
 
         Raises:
-            TypeError: It cannot, or one of them is bound already.
+            TypeError: The tool cannot be called with these arguments, or a name is bound already.
         """
         if taken := sorted(self.bound & kwargs.keys()):
             raise TypeError(f"got an unexpected keyword argument {taken[0]!r}")
         self.arguments(args, kwargs)
 
     def arguments(self, args: list[object], kwargs: dict[str, object]) -> Mapping[str, object]:
-        """Return arguments by the names of the parameters, as far as these are known.
+        """Return arguments by parameter name, as far as the names are known.
 
         Raises:
-            TypeError: The tool cannot be called with them.
+            TypeError: The tool cannot be called with these arguments.
         """
         if self.described:
             return self.described.arguments(*args, **kwargs)
@@ -113,35 +113,35 @@ class ToolSignature:
         return str(self.parameters.replace(parameters=shown, return_annotation=returned))
 
     def without_bound(self, text: str) -> str:
-        """Return a text without the values that were bound to the tool."""
+        """Return a text with bound values replaced by `HIDDEN`."""
         for value in self.values:
             text = text.replace(value, HIDDEN)
         return text
 
 
 def _as_written(annotation: object) -> object:
-    """Return an annotation as it is printed: one that is text without quotes."""
+    """Return an annotation as printed; text without quotes."""
     if annotation is inspect.Signature.empty:
         return annotation
     return Verbatim(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
 
 
 class PerTool(Generic[T]):
-    """Remembers one thing of each tool, as long as the tool exists."""
+    """A cache of a value per tool, as long as the tool exists."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[weakref.ref[object], T]] = {}
 
     def of(self, tool: Callable[..., object], find: Callable[[], T]) -> T:
-        """Return what is remembered of a tool, or find it."""
-        # One of ours that is bound to an environment is like all others of its kind, unless somebody has wrapped it.
+        """Return the cached value of a tool, or call `find`."""
+        # A tool of this package bound to an environment equals all others of its kind, unless wrapped.
         own = getattr(tool, "__presents__", None) if not hasattr(tool, "__wrapped__") else None
         identity = own or tool
         kept = self._kept.get(id(identity))
         if kept and kept[0]() is identity:
             return kept[1]
         found = find()
-        with contextlib.suppress(TypeError):  # nothing can refer to it weakly
+        with contextlib.suppress(TypeError):  # the object allows no weak reference
             number = id(identity)
             self._kept[number] = weakref.ref(identity, lambda _: self._kept.pop(number, None)), found
         return found
@@ -151,14 +151,14 @@ _known: PerTool[ToolSignature] = PerTool()
 
 
 def documentation(tool: Callable[..., object]) -> str | None:
-    """Return the docstring of a tool; of a partial, that of its function."""
+    """Return a tool's docstring; for a partial, the docstring of its function."""
     for partial in _partials(tool):
         tool = partial.func
     return inspect.getdoc(tool)
 
 
 def _layers(tool: object) -> Iterator[object]:
-    """Go through what a tool is made of, the outermost first: partials, wrappers, methods, and a function at last."""
+    """Yield the layers of a tool, the outermost first: partials, wrappers, methods, and at last a function."""
     seen: set[int] = set()
     while id(tool) not in seen:
         yield tool
@@ -173,7 +173,7 @@ def _partials(tool: object) -> list[functools.partial[object]]:
 
 
 def _hidden_defaults(tool: object, parameters: inspect.Signature) -> frozenset[str]:
-    """Return the parameters whose defaults are of unknown origin: no number or the like, and not written in a `def`."""
+    """Return the parameters whose defaults may be secret: no number, boolean or None, and no literal in a `def`."""
     doubtful = {
         name: parameter.default
         for name, parameter in parameters.parameters.items()
@@ -196,7 +196,7 @@ def _is_def(tool: object) -> TypeGuard[FunctionType]:
 
 @functools.lru_cache(maxsize=256)
 def _written_defaults(code: CodeType) -> frozenset[tuple[str, str]]:
-    """Return the defaults that stand in a function's source as literals, as pairs of name and `repr`."""
+    """Return the literal defaults in a function's source, as pairs of name and `repr`."""
     try:
         module = parsed(textwrap.dedent(inspect.getsource(code)))
     except (OSError, TypeError, SyntaxError, ValueError):
@@ -237,22 +237,22 @@ def _without(bound: frozenset[str], signature: inspect.Signature | None) -> insp
     )
 
 
-_one_at_a_time = threading.Lock()
+_parser_lock = threading.Lock()
 
 
 def parsed(text: str, mode: str = "exec", feature_version: tuple[int, int] | None = None) -> ast.AST:
-    """Return the tree of a source text, see `ast.parse`, whatever other threads of ours parse.
+    """Parse Python source with `ast.parse`, in a single thread at a time.
 
-    CPython counted the depth of all threads' trees in one place until 3.11.8, so that the garbage collector, which lets
-    another thread go on, made one raise a SystemError: https://github.com/python/cpython/issues/106905
+    Until 3.11.8 CPython counted the depth of all threads' trees in one place. The garbage collector lets another thread
+    run, and the parser raised a SystemError: https://github.com/python/cpython/issues/106905
 
     Args:
         text: The source.
         mode: `exec` or `eval`.
-        feature_version: The Python version whose syntax it is, this one's if it is None.
+        feature_version: Python version of the syntax; None is this one's.
 
     Raises:
-        SyntaxError, ValueError: It is no Python.
+        SyntaxError, ValueError: The text is not Python.
     """
-    with _one_at_a_time:
+    with _parser_lock:
         return ast.parse(text, mode=mode, feature_version=feature_version)

@@ -1,4 +1,4 @@
-"""The script's side of a Unix socket: part of the stub, for Python 3.8 and the standard library alone."""
+"""The script's half of a Unix socket: part of the stub, for Python 3.8 and the standard library alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rpc.stub_runtime import _own
 
 _CONNECT_SECONDS = 20.0
-# How long a first call waits for what listens, which may still be starting.
+# Seconds a first call waits for the listener, which may still be starting.
 _ATTEMPTS = 20
 _RECEIVE = 262144
 _LONGEST = 100
-# Bytes of an address that every system takes.
+# Bytes of a socket address that every system accepts.
 
 
 class _Connection:
@@ -28,7 +28,7 @@ class _Connection:
         # A forked child has a copy of this; two processes on one connection would read each other's answers.
         self.process = _os.getpid()
         self.socket = connected
-        self.status = _os.fstat  # kept, as names of the module are gone when the interpreter ends
+        self.status = _os.fstat  # kept, because the module's names are gone when the interpreter ends
         self.inode = self.status(connected.fileno()).st_ino
 
     def is_open(self) -> bool:
@@ -62,7 +62,7 @@ def _connect_to(connected: _socket.socket, path: str) -> None:
 
 def _connect() -> _Connection:
     global _has_connected  # noqa: PLW0603
-    # What listens may still be starting. Once it has answered, it is there or it is gone.
+    # The listener may still be starting. After the first answer it is there or gone.
     give_up = _time.monotonic() + (0 if _has_connected else _CONNECT_SECONDS)
     while True:
         connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -80,7 +80,7 @@ def _connect() -> _Connection:
 
 def _exchange(request_line: bytes) -> bytes:
     connection = getattr(_connections, "mine", None)
-    # Kept only after a whole exchange: one cut short by a signal leaves an answer that the next would read.
+    # Kept only after a whole exchange: if a signal cuts an exchange short, the next call would read the old answer.
     _connections.mine = None
     if connection is None or connection.process != _os.getpid() or not connection.is_open():
         connection = _connect()
@@ -88,7 +88,7 @@ def _exchange(request_line: bytes) -> bytes:
         try:
             return _exchange_on(connection, request_line)
         except ConnectionError:
-            # It had to make room for another. A request that is sent twice runs once.
+            # The connection was closed to make room for another. A request that is sent twice runs once.
             _time.sleep(attempt * 0.01)
             connection = _connect()
     return _exchange_on(connection, request_line)

@@ -1,4 +1,4 @@
-"""Writing `hermes_tools.py`: the module through which a script calls its tools."""
+"""The stub: generates `hermes_tools.py`, the module for a script's tool calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rpc.target_source import FUTURE, target_source
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
 
 _STANDARD_LIBRARY_ALONE = """
-# A project may have modules of the names that are imported below, and means others by them.
+# A project may have own modules under the names that are imported below.
 import os as _os
 import sys as _sys
 _path, _library = _sys.path[:], _os.path.dirname(_os.__file__)
@@ -30,7 +30,7 @@ SOCKET, FILE_QUEUE = "socket_client.py", "file_queue_client.py"
 """The transports' parts of the stub."""
 
 ToolErrors = Literal["raise", "return"]
-"""What a refused call does in the script: raise `ToolError`, or return `{"error": ...}` as a tool that fails does."""
+"""Effect of a refused call in the script: raise `ToolError`, or return `{"error": ...}` as a failed tool does."""
 
 _NOT_GIVEN = "_NOT_GIVEN"
 _rendered_tools: PerTool[str] = PerTool()
@@ -49,21 +49,21 @@ _ANNOTATION_NODES = (
     ast.USub,
     ast.Load,
 )
-"""What types are written with. Other expressions may not stand in an annotation, or not on Python 3.8."""
+"""Syntax allowed in annotations. Other expressions may have effects, or fail on Python 3.8."""
 
 
 def generate_stub(handlers: Mapping[str, Callable[..., object]], client: str, tool_errors: ToolErrors = "raise") -> str:
-    """Return the source of `hermes_tools.py`, which runs in the target on Python 3.8 or later.
+    """Return the source of `hermes_tools.py`, for Python 3.8 or later in the target.
 
-    It has one function for each handler, with the handler's signature and docstring, and the helpers
-    `json_parse`, `shell_quote`, `retry` and `ToolError`. What was bound to a handler by `functools.partial` stays here,
-    and so do defaults that do not stand in a `def` as literals. What one script alone has, the token and the place of
-    its transport, is in the file `own` beside it, see `own_file`.
+    The module has a function for each handler, with the handler's signature and docstring, and the helpers
+    `json_parse`, `shell_quote`, `retry` and `ToolError`. Values bound by `functools.partial` stay here, and so do
+    defaults that are not literals in a `def`. The token and the transport's address differ for each script and are in
+    the file `own` beside the module; see `own_file`.
 
     Args:
         handlers: Tool name to function, as given to the dispatcher.
         client: The transport's part, `SOCKET` or `FILE_QUEUE`.
-        tool_errors: What a refused call does.
+        tool_errors: Effect of a refused call.
 
     Raises:
         ValueError: A handler's name can't be used in the module.
@@ -77,11 +77,11 @@ def generate_stub(handlers: Mapping[str, Callable[..., object]], client: str, to
 
 
 def own_file(token: str, place: str) -> str:
-    """Return what stands in the file `own`.
+    """Return the content of the file `own`.
 
     Args:
         token: The dispatcher's token.
-        place: The path of the socket, or of the queue's directory.
+        place: Path of the socket or of the queue's directory.
     """
     return f"{token}\n{place}"
 
@@ -94,10 +94,10 @@ def _fixed(client: str, raises: bool) -> tuple[str, ...]:
 
 @cache
 def _reserved() -> frozenset[str]:
-    """Return the helpers' names, and those of the builtins that the fixed code uses, whatever the transport."""
+    """Return the names of helpers and of builtins used by the fixed code, for both transports."""
     fixed = [parsed(target_source(name)) for name in ("stub_runtime.py", SOCKET, FILE_QUEUE)]
     for node in (node for tree in fixed for node in ast.walk(tree)):
-        for annotation in ("annotation", "returns"):  # which nothing evaluates there
+        for annotation in ("annotation", "returns"):  # never evaluated in the target
             if hasattr(node, annotation):
                 setattr(node, annotation, None)
     used = {node.id for tree in fixed for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -105,28 +105,28 @@ def _reserved() -> frozenset[str]:
 
 
 def check_name(name: str) -> None:
-    """Check that a tool can have this name in the module.
+    """Check a tool's name.
 
     Raises:
-        ValueError: It can't.
+        ValueError: The name can't be used in the module.
     """
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"the tool name {name!r} is not a Python identifier, so no script could import it")
     if name.startswith("_"):
-        raise ValueError(f"the tool name {name!r} begins with an underscore: hermes_tools needs those itself")
+        raise ValueError(f"the tool name {name!r} begins with an underscore: such names are reserved in hermes_tools")
     if name in _reserved():
-        raise ValueError(f"the tool name {name!r} is taken: the module hermes_tools needs it itself")
+        raise ValueError(f"the tool name {name!r} is reserved: the module hermes_tools uses it")
 
 
 def _render_function(name: str, handler: Callable[..., object]) -> str:
-    """Return a function that only tells which arguments it got; `_tool` in the fixed part makes the call of it."""
+    """Return the source of a function returning the given arguments; the decorator `_tool` makes the call."""
     return f"@_tool\ndef {name}{_rendered_tools.of(handler, lambda: _rendered_tool(handler))}"
 
 
 def _rendered_tool(handler: Callable[..., object]) -> str:
-    """Return what stands behind the function's name."""
+    """Return the source after the function's name."""
     known = ToolSignature.of(handler)
-    # Some functions written in C have no signature; they check what they are given themselves.
+    # Some functions in C have no signature and check their arguments themselves.
     signature = known.parameters or inspect.signature(lambda *args, **kwargs: None)
     names: dict[object, list[str]] = {}
     for parameter in signature.parameters.values():
@@ -160,7 +160,7 @@ def _rendered(signature: inspect.Signature, hidden: Collection[str]) -> str:
         if default is not parameter.empty:
             is_in_row = parameter.kind is parameter.POSITIONAL_ONLY
             default = _default(default, hidden=name in hidden or (is_in_row and is_row_cut))
-            # Those by place alone are sent in a row: behind one that is left out, no other may be sent.
+            # Positional-only arguments are sent in a row: after an omitted one, no other may be sent.
             is_row_cut = is_in_row and default.text == _NOT_GIVEN
         parameters.append(parameter.replace(annotation=_annotation(parameter.annotation), default=default))
     returned = _annotation(signature.return_annotation)
@@ -168,7 +168,8 @@ def _rendered(signature: inspect.Signature, hidden: Collection[str]) -> str:
 
 
 def _default(value: object, *, hidden: bool) -> Verbatim:
-    # Only what is no secret, and arrives as the same value: a tuple would come as a list. The tool has the others.
+    # Only a default that is no secret and survives JSON: a tuple would arrive as a list. The tool itself has the
+    # others.
     return Verbatim(repr(value) if _is_plain(value) and not hidden else _NOT_GIVEN)
 
 
@@ -192,7 +193,7 @@ def _annotation(annotation: object) -> object:
 
 @cache
 def _portable_type(text: str) -> str | None:
-    """Return an annotation as Python 3.8 can read it, or None if it can't."""
+    """Return an annotation in the syntax of Python 3.8, or None."""
     try:
         tree = parsed(text, "eval", (3, 8))
     except (SyntaxError, ValueError):

@@ -1,7 +1,8 @@
 """The fixed part of hermes_tools.py, for Python 3.8 and the standard library alone.
 
-Everything private has a leading underscore, so that any other name is free for a tool. It imports what the interpreter
-has in C, as `json`, `socket`, `functools` and `threading` would cost each script as much as starting Python does.
+Private names have a leading underscore; any other name is free for a tool. Only modules the interpreter
+has in C are imported: `json`, `socket`, `functools` and `threading` would cost each script as much as starting Python
+does.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class _NotGiven:
         return "..."
 
 
-# Stands for a default that can't be written down here; the tool itself has it.
+# A default that can't be written here; the tool itself has the value.
 _NOT_GIVEN = _NotGiven()
 
 
@@ -49,17 +50,17 @@ def json_parse(text: str | bytes) -> object:
 
 
 def shell_quote(s: str) -> str:
-    """Return a text as one word of a shell command, whatever characters it holds."""
+    """Return a text as a single word of a shell command, with any characters."""
     import shlex
 
     return shlex.quote(s)
 
 
 def retry(fn: Callable[[], object], max_attempts: int = 3, delay: float = 2) -> object:
-    """Call `fn` until it succeeds, and return its result: one that is no dict with an `error` in it.
+    """Call `fn` until it succeeds, and return the result. A dict with an `error` is a failure.
 
-    Waits `delay` seconds after the first failure and twice as long after each further one. What the last attempt
-    returns is returned, and what it raises is raised.
+    Waits `delay` seconds after the first failure and twice as long after each further failure. The last result is
+    returned, and the last exception raised.
     """
     import time
 
@@ -76,7 +77,7 @@ def retry(fn: Callable[[], object], max_attempts: int = 3, delay: float = 2) -> 
     return fn()
 
 
-# What this script alone has, in a file beside this one: the token of its calls, and where they go.
+# The file `own` beside this module: the token of this script's calls, and the address of the transport.
 
 
 def _own() -> list[str]:
@@ -116,10 +117,10 @@ if _json is None:
 
     _dumps, _loads = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode, json.loads
 else:
-    _scan = _json.make_scanner(_Rules)  # type: ignore[arg-type]  # it asks for these attributes alone
+    _scan = _json.make_scanner(_Rules)  # type: ignore[arg-type]  # the scanner reads these attributes alone
 
     def _dumps(value: object) -> str:
-        # Made anew for each, as it remembers what it is in the middle of.
+        # A new encoder for each value, because an encoder remembers containers in progress.
         encode = _json.make_encoder({}, _unknown, _json.encode_basestring_ascii, None, ":", ",", False, False, False)
         return "".join(encode(value, 0))
 
@@ -134,12 +135,12 @@ else:
 
 
 def _exchange(request_line: bytes) -> bytes:
-    # The transport's source, which follows this part in the stub, defines it again.
+    # The transport's source, which follows this part in the stub, defines this function again.
     raise NotImplementedError
 
 
 def _tool(given: Callable[..., _Given]) -> Callable[..., object]:
-    """Make the function that calls a tool of one that has its signature and returns what it was given."""
+    """Make a tool's function from a stub with the tool's signature, which returns the arguments."""
 
     def call(*args: object, **kwargs: object) -> object:
         try:
@@ -152,7 +153,7 @@ def _tool(given: Callable[..., _Given]) -> Callable[..., object]:
 
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         setattr(call, name, getattr(given, name))
-    call.__dict__["__wrapped__"] = given  # of which `inspect` has the signature
+    call.__dict__["__wrapped__"] = given  # `inspect` reads the signature from there
     call.__annotations__ = given.__annotations__
     return call
 
@@ -184,9 +185,9 @@ def _call(
     args = [value for value in values.values() if value is not _NOT_GIVEN]
     by_name = keywords if rest else {**named, **keywords}
     kwargs = {name: value for name, value in by_name.items() if value is not _NOT_GIVEN}
-    # Random, so that threads, forked children and other processes need nothing in common to be told apart.
+    # Random, so that threads, forked children and other processes get different ids without sharing state.
     identity = _os.urandom(16).hex()
-    # The token stands first: what does not begin with it is refused unread.
+    # The token stands first: a line with another beginning is refused unread.
     request = {"token": _own()[0], "id": identity, "tool": tool, "args": [*args, *rest], "kwargs": kwargs}
     try:
         line = _dump(request)
@@ -212,7 +213,7 @@ def _answer(tool: str, identity: str, line: bytes) -> object:
         problem = f"{tool}: the answer can't be read ({error}); is the disk full?"
     else:
         if "error" in answer:
-            # What could not be read as a request has no id, and its answer does not know the tool.
+            # A request that could not be read has no id, and the answer does not name the tool.
             return _refused(str(answer["error"]) if answer["id"] else f"{tool}: {answer['error']}")
         if answer["id"] == identity:
             return answer["result"]
@@ -236,12 +237,12 @@ def _unsendable(arguments: dict[str, object]) -> str:
     return "they can't be sent as JSON"
 
 
-# What a script is told of its errors: no frames of hermes_tools, and the names there are.
+# Errors in the script: without frames of hermes_tools, and with the available names.
 
 
 def __getattr__(name: str) -> object:
     what = f"there are: {', '.join(sorted(__all__))}{_near(name)}"
-    # Python makes an ImportError of an AttributeError, and takes away what it says.
+    # Python turns an AttributeError into an ImportError and drops the message.
     if _is_imported(_sys._getframe(1)):
         raise ImportError(f"cannot import name {name!r} from 'hermes_tools'; {what}", name="hermes_tools")
     error = AttributeError(f"hermes_tools has no {name!r}; {what}")
@@ -260,7 +261,7 @@ def _is_imported(frame: FrameType) -> bool:
     import opcode
 
     code, at = frame.f_code.co_code, frame.f_lasti
-    while 0 <= at < len(code) and code[at] == opcode.EXTENDED_ARG:  # which is in front, up to Python 3.10
+    while 0 <= at < len(code) and code[at] == opcode.EXTENDED_ARG:  # the prefix, up to Python 3.10
         at += 2
     return 0 <= at < len(code) and code[at] == opcode.opmap["IMPORT_FROM"]
 
@@ -277,7 +278,7 @@ _sys.excepthook = _show
 
 
 def _hide_in_threads() -> None:
-    # Where `threading` was imported there may be threads, whose errors another hook shows.
+    # Once `threading` is imported, there may be threads, whose errors another hook shows.
     global _hides_in_threads  # noqa: PLW0603
     threading: Any = _sys.modules.get("threading")
     if threading is None or _hides_in_threads:

@@ -1,4 +1,4 @@
-"""Source that runs in the target: real modules of ours, shipped as text, and compiled here for Pythons like this."""
+"""Modules for the target: read as text, and compiled for Pythons with the same magic number."""
 
 from __future__ import annotations
 import __future__
@@ -11,12 +11,12 @@ FUTURE = "from __future__ import annotations\n"
 
 
 def target_source(file_name: str, package: str = "rpc", **constants: str | int | float) -> str:
-    """Return a module as text that can stand in the middle of another module.
+    """Return a module as text, to be put into the middle of another module.
 
     Args:
-        file_name: The module's file, such as `"stub_runtime.py"`.
-        package: Its package.
-        constants: Values for the module's global names, which override what the file gives them.
+        file_name: File name of the module, such as `"stub_runtime.py"`.
+        package: Package of the module.
+        constants: Values for global names, replacing those of the file.
     """
     lines = [_source(package, file_name)]
     lines += [f"{name} = {value!r}\n" for name, value in constants.items()]
@@ -32,12 +32,12 @@ def _source(package: str, file_name: str) -> str:
 
 @lru_cache(maxsize=32)
 def compiled(source: str, name: str, *, is_documented: bool = True) -> bytes:
-    """Return the marshalled code of a source, for each Python that has this one's magic number.
+    """Return the marshalled code of a source, for each Python with this one's magic number.
 
     Args:
-        source: The source. Its future import costs nothing: it is left out, and the compiler is told.
-        name: What its file is called in tracebacks.
-        is_documented: Whether it keeps its docstrings.
+        source: The source. The future import becomes a compiler flag, at no cost in the target.
+        name: File name in tracebacks.
+        is_documented: True to keep the docstrings.
     """
     flags = __future__.annotations.compiler_flag
     text = source.replace(FUTURE, "\n", 1)
@@ -46,10 +46,10 @@ def compiled(source: str, name: str, *, is_documented: bool = True) -> bytes:
 
 
 def cache_file(code: bytes, magic: str) -> bytes:
-    """Return a `.pyc` file with marshalled code, which Python takes without a look at the source.
+    """Return a `.pyc` file with marshalled code, loaded by Python without a look at the source.
 
     Args:
-        code: The code.
-        magic: The magic number of its Python, in hexadecimal digits.
+        code: Marshalled code.
+        magic: Magic number of the target's Python, in hexadecimal digits.
     """
     return bytes.fromhex(magic) + (1).to_bytes(4, "little") + bytes(8) + code

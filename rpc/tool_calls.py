@@ -1,4 +1,4 @@
-"""What a script's tool calls were: the name, the time and the error of each."""
+"""The log of a script's tool calls: name, time and error of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from environments.log import logger
 
 MAX_ERROR_CHARACTERS = 1000
-"""How much is kept of the error of one call."""
+"""Limit for the error text of one call."""
 NOT_ENDED = "it had not ended when the script's run was over"
 
 _log = logger(__name__)
@@ -18,28 +18,28 @@ _log = logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One accepted call of a tool."""
+    """An accepted call of a tool."""
 
     name: str
-    """The tool's."""
+    """Name of the tool."""
     start: float
-    """When it came, in seconds since the script's start."""
+    """Start time, in seconds since the script's start."""
     seconds: float
-    """How long it took here, the wait for an approval included."""
+    """Duration, including the wait for an approval."""
     error: str | None = None
-    """Why it failed or was denied, or the `error` of the mapping it returned; None if there was none. It holds no
-    values of secrets that are known, and 1,000 characters at most."""
+    """Reason of the failure or denial, or the `error` of the returned mapping; None for success. Values of known
+    secrets are removed; at most 1,000 characters."""
 
 
 ToolCallCallback = Callable[[ToolCall], object]
 
 
 class ToolCallLog:
-    """Notes the calls of one script, in the order in which they came. Of those that are refused it is told nothing.
+    """Records the accepted calls of a script, in the order of their start.
 
     Args:
-        on_call: Called after each, in its thread. What it raises is logged, and nothing else comes of it.
-        shown: Makes the text of an error fit for whoever reads the log.
+        on_call: Called after each call, in the call's thread. An exception is logged and ignored.
+        shown: Returns an error's text for readers of the log.
     """
 
     def __init__(self, on_call: ToolCallCallback | None = None, shown: Callable[[str], str] = str) -> None:
@@ -48,16 +48,16 @@ class ToolCallLog:
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._calls: list[ToolCall | None] = []
-        """None for those that still run."""
+        """None for a running call."""
         self._running: dict[int, tuple[str, float]] = {}
         self._closed = False
 
     def begin(self) -> None:
-        """Note that the script starts now."""
+        """Set the start time to now."""
         self._began = time.monotonic()
 
     def started(self, name: str) -> int:
-        """Note a call, and return its number."""
+        """Record the start of a call, and return the call's number."""
         now = time.monotonic()
         with self._lock:
             number = len(self._calls)
@@ -66,7 +66,7 @@ class ToolCallLog:
             return number
 
     def ended(self, number: int, error: str | None) -> None:
-        """Note a call's end, and tell the callback, unless the log is closed."""
+        """Record the end of a call and run the callback, unless the log is closed."""
         shown = self._shown(error)[:MAX_ERROR_CHARACTERS] if error else None
         with self._lock:
             if self._closed:
@@ -77,10 +77,10 @@ class ToolCallLog:
         try:
             self._on_call(call)
         except BaseException as failure:
-            _log.warning("on_tool_call raised %s, and was passed over", type(failure).__name__)
+            _log.warning("on_tool_call raised %s, and was ignored", type(failure).__name__)
 
     def close(self) -> tuple[ToolCall, ...]:
-        """Return the calls. Those that still run are noted as such, and their ends are not waited for any more."""
+        """Close the log and return the calls. A running call is marked as not ended, and later ends are ignored."""
         with self._lock:
             self._closed = True
             for number in list(self._running):

@@ -20,17 +20,17 @@ from rpc.dispatcher import Dispatcher
 BACKLOG = 64
 CLOSE_GRACE_SECONDS = 2.0
 LONGEST = 100
-"""Bytes of an address that every system takes."""
+"""Bytes of a socket address that every system accepts."""
 FREE_REFUSALS = 64
-"""Connections without the token that are closed at once; further ones have to wait for their turn."""
+"""Connections without the token that are closed at once; later ones wait `REFUSAL_PAUSE` first."""
 REFUSAL_PAUSE = 0.02
 
 
 class UnixSocketTransport:
-    """Takes requests from scripts on this machine.
+    """Receives requests from scripts on this machine.
 
-    A few threads wait for all connections together, and the one that a request wakes runs it: a call costs no change of
-    threads, and connections, which a script may open by the thousand, cost none.
+    A few threads poll all connections together, and the thread woken by a request runs the handler. So a call needs no
+    switch of threads, and idle connections, thousands at worst, need no thread.
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -42,17 +42,17 @@ class UnixSocketTransport:
         self._idle = 0
         self._refused = 0
         self._listener: socket.socket | None = None
-        self._poller: Poller | None = None
+        self._poller: SharedPoller | None = None
         self._wake: tuple[int, int] | None = None
         self._own_directory = ""
 
     def place(self, directory: str) -> str:
-        """Return the path that the socket is to have, in a directory for the script's user alone.
+        """Return a path for the socket, in a directory for the script's user alone.
 
-        Where an address may not be so long, and there is no way round that, it is in one of its own.
+        If the address would be too long, and /proc/self/fd is missing, the socket gets a directory in /tmp.
 
         Raises:
-            OSError: That could not be made.
+            OSError: The directory could not be created.
         """
         if len(os.fsencode(directory)) + len("/socket") > LONGEST and not os.path.exists("/proc/self/fd"):  # noqa: PTH110
             directory = self._own_directory = tempfile.mkdtemp(
@@ -61,13 +61,13 @@ class UnixSocketTransport:
         return f"{directory}/socket"
 
     def start(self, path: str) -> None:
-        """Listen. There is no thread before the first connection. Called on the loop.
+        """Listen. The first connection starts the first thread. Called on the loop.
 
         Args:
-            path: That of the new socket, see `place`.
+            path: Path of the new socket; see `place`.
 
         Raises:
-            OSError: The socket could not be made.
+            OSError: The socket could not be created.
         """
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -81,7 +81,7 @@ class UnixSocketTransport:
         current().loop.add_reader(listener, self._start_serving)
 
     def _start_serving(self) -> None:
-        """Serve connections from now on. On the loop."""
+        """Start to serve connections. On the loop."""
         listener = self._listener
         assert listener
         current().loop.remove_reader(listener)
@@ -94,21 +94,21 @@ class UnixSocketTransport:
                 self._poller.watch(listener.fileno())
             except OSError:  # no more descriptors
                 self._closing.set()
-        if self._closing.is_set():  # the script is told that nobody answers
+        if self._closing.is_set():  # the closed socket tells the script that the tools are gone
             self._free()
         else:
             self._add_thread()
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a connection, so that `close` may have to wait."""
+        """True once a connection came, so that `close` may wait."""
         return self._poller is not None
 
     def close(self) -> None:
-        """Take no more requests, and end every thread and open file of the transport.
+        """Stop receiving requests, and end every thread and open file of the transport.
 
-        Close the dispatcher first, so that handlers which wait for a command return. One that runs on
-        regardless is waited for two seconds at most, and its answer is dropped. Safe to call twice.
+        Close the dispatcher first, so that handlers waiting for a command return. A running handler is waited
+        for at most two seconds, and its answer is dropped. Safe to call twice.
         """
         with self._lock:
             if self._closing.is_set():
@@ -116,7 +116,7 @@ class UnixSocketTransport:
             self._closing.set()
             threads = list(self._threads)
             if self._wake:
-                os.write(self._wake[1], b"x")  # which nobody reads, so that it wakes every thread
+                os.write(self._wake[1], b"x")  # never read, so that every thread wakes
         if self._own_directory:
             shutil.rmtree(self._own_directory, ignore_errors=True)
         if not self.has_begun:
@@ -133,7 +133,7 @@ class UnixSocketTransport:
             self._listener.close()
 
     def _free(self) -> None:
-        """Close every descriptor, once no thread uses them. A handler that never ends is the last to do so."""
+        """Close all descriptors. The last thread calls this, perhaps after a slow handler."""
         with self._lock:
             descriptors, self._wake = self._wake or (), None
             poller, self._poller = self._poller, None
@@ -146,7 +146,7 @@ class UnixSocketTransport:
             os.close(descriptor)
         self._connections.close_all()
 
-    # Threads: there is always one that waits, until there are enough of them.
+    # Threads: one always polls, until `MAX_THREADS` run.
 
     def _add_thread(self) -> None:
         with self._lock:
@@ -157,7 +157,7 @@ class UnixSocketTransport:
             self._threads.append(thread)
         try:
             thread.start()
-        except RuntimeError:  # no more threads: those that there are go on
+        except RuntimeError:  # the system has no more threads; those running go on
             with self._lock:
                 self._idle -= 1
                 self._threads.remove(thread)
@@ -187,24 +187,24 @@ class UnixSocketTransport:
             if last and self._closing.is_set():
                 self._free()
 
-    # What they do.
+    # Work of the threads.
 
-    def _accept(self, listener: socket.socket, poller: Poller) -> None:
+    def _accept(self, listener: socket.socket, poller: SharedPoller) -> None:
         if self._refused > FREE_REFUSALS:
             self._closing.wait(REFUSAL_PAUSE)
-        with contextlib.suppress(OSError):  # it has left again, or there is no descriptor for it
+        with contextlib.suppress(OSError):  # the client has left again, or no descriptor is free
             if self._connections.make_room():
                 connected, _ = listener.accept()
                 connection = self._connections.add(connected)
                 poller.watch(connection.descriptor)
         if self._closing.is_set() or self._connections.is_saturated:
-            return  # the next one is taken when one of these is free
+            return  # the next one is accepted when a connection is free
         with contextlib.suppress(OSError):
             poller.watch(listener.fileno())
 
-    def _read(self, descriptor: int, poller: Poller) -> None:
+    def _read(self, descriptor: int, poller: SharedPoller) -> None:
         connection = self._connections.acquire(descriptor)
-        if connection is None:  # it was closed, or another thread is at it, since this was told
+        if connection is None:  # closed or handled by another thread since the event
             return
         goes_on = False
         try:
@@ -213,11 +213,11 @@ class UnixSocketTransport:
             waiting = [self._listener.fileno()] if self._listener and self._connections.is_full else []
             self._connections.release(connection, goes_on=goes_on)
             for waits in (*waiting, *self._connections.resume_ready()):
-                with contextlib.suppress(OSError, ValueError):  # of what is being closed
+                with contextlib.suppress(OSError, ValueError):  # a descriptor that is being closed
                     poller.watch(waits)
 
     def _answer(self, connection: Connection) -> bool:
-        """Answer what has come on a connection, and return whether it goes on."""
+        """Answer the requests on a connection; False if the connection has to be closed."""
         lines = connection.receive()
         if lines is None:
             self._refused += connection.refused
@@ -241,31 +241,30 @@ def _bind(listener: socket.socket, path: str) -> None:
         os.close(place)
 
 
-class Poller(Protocol):
-    """Descriptors that several threads watch."""
+class SharedPoller(Protocol):
+    """Descriptors polled by several threads together."""
 
     def watch(self, descriptor: int, *, once: bool = True) -> None:
-        """Watch a descriptor, until it was told once, or for good. It may be watched again then.
+        """Watch a descriptor for a single event or, with `once=False`, for all. May be called again after an event.
 
         Raises:
-            OSError: It is closed, or there is no room for it.
+            OSError: The descriptor is closed, or the kernel has no room.
         """
 
     def next(self) -> int | None:
-        """Wait for a descriptor that can be read, and return it. One thread is told of each; None is to ask again."""
+        """Wait for a readable descriptor, returned to a single thread; None means to call again."""
 
     def close(self) -> None:
-        """Free what this holds, once no thread waits."""
+        """Close the poller. Call after the last thread has ended."""
 
 
-class EpollPoller:
-    """All threads wait in the kernel, which wakes one of them."""
+class SharedEpoll(SharedPoller):
+    """All threads wait in epoll, and the kernel wakes a single thread."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
 
     def watch(self, descriptor: int, *, once: bool = True) -> None:
-        """Watch a descriptor, see `Ready`."""
         events = select.EPOLLIN | (select.EPOLLONESHOT if once else 0)
         try:
             self._epoll.modify(descriptor, events)
@@ -273,43 +272,39 @@ class EpollPoller:
             self._epoll.register(descriptor, events)
 
     def next(self) -> int | None:
-        """Wait for a descriptor, see `Ready`."""
         return next((descriptor for descriptor, _ in self._epoll.poll(maxevents=1)), None)
 
     def close(self) -> None:
-        """Free what this holds, see `Ready`."""
         self._epoll.close()
 
 
-class PollPoller:
-    """One thread waits in the kernel, and the others for their turn; for systems without epoll."""
+class SharedPoll(SharedPoller):
+    """A single thread waits in poll, and the others for a lock; for systems without epoll."""
 
     def __init__(self) -> None:
-        self._turn, self._lock = threading.Lock(), threading.Lock()
+        self._poll_lock, self._lock = threading.Lock(), threading.Lock()
         self._watched: dict[int, bool] = {}
-        """Whether each is watched for one time only."""
-        self._bell, self._cord = os.pipe()
-        for each in (self._bell, self._cord):
+        """Descriptor to True if only one event is wanted."""
+        self._wake_read, self._wake_write = os.pipe()
+        for each in (self._wake_read, self._wake_write):
             os.set_blocking(each, False)
 
     def watch(self, descriptor: int, *, once: bool = True) -> None:
-        """Watch a descriptor, see `Ready`."""
         with self._lock:
             self._watched[descriptor] = once
-        with contextlib.suppress(BlockingIOError):  # it rings already
-            os.write(self._cord, b"x")
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, and wakes the thread anyway
+            os.write(self._wake_write, b"x")
 
     def next(self) -> int | None:
-        """Wait for a descriptor, see `Ready`."""
-        with self._turn:
+        with self._poll_lock:
             poll = select.poll()
-            poll.register(self._bell, select.POLLIN)
+            poll.register(self._wake_read, select.POLLIN)
             with self._lock:
                 for descriptor in self._watched:
                     poll.register(descriptor, select.POLLIN)
             for descriptor, event in poll.poll():
-                if descriptor == self._bell:
-                    os.read(self._bell, 4096)
+                if descriptor == self._wake_read:
+                    os.read(self._wake_read, 4096)
                     continue
                 with self._lock:
                     if self._watched[descriptor] or event & select.POLLNVAL:
@@ -319,11 +314,10 @@ class PollPoller:
             return None
 
     def close(self) -> None:
-        """Free what this holds, see `Ready`."""
-        os.close(self._bell)
-        os.close(self._cord)
+        os.close(self._wake_read)
+        os.close(self._wake_write)
 
 
-def new_poller() -> Poller:
-    """Return what this system has. Raises OSError if there is no descriptor for it."""
-    return EpollPoller() if hasattr(select, "epoll") else PollPoller()
+def new_poller() -> SharedPoller:
+    """Return the poller of this system. Raises OSError if no descriptor is free."""
+    return SharedEpoll() if hasattr(select, "epoll") else SharedPoll()

@@ -420,7 +420,7 @@ class AsyncEnvironment(Commands):
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
         """Do the same for a command of a hook: no hook is asked, and no record is kept."""
         execution = self.sync._execution_beside(command, **options)
-        return await _result(execution._replace(way=None, command=execution.command._replace(is_own=True)))
+        return await _result(execution._replace(way=None, command=execution.command._replace(is_internal=True)))
 
     async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
@@ -436,7 +436,7 @@ class AsyncEnvironment(Commands):
     async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Do the same for a command of a hook, see `execute_own`."""
         call, background = checked_start(command, **options)
-        return await self._started(call._replace(is_own=True), background)
+        return await self._started(call._replace(is_internal=True), background)
 
     async def _started(self, command: CheckedCommand, background: Background) -> AsyncProcess:
         self.touch()

@@ -60,7 +60,7 @@ def test_wrong_arguments_are_refused_and_are_no_call(env: BaseEnvironment) -> No
 
 def test_a_tool_that_is_not_there_is_refused(env: BaseEnvironment) -> None:
     code = "import hermes_tools\nprint(hermes_tools._call('delegate', {}, {}, (), {}))"
-    said = "delegate: there is no such tool; those that can be called: one"
+    said = "delegate: there is no such tool; available tools: one"
     returned = execute_code(code, env=env, tools={"one": one}, tool_errors="return")
     assert returned.output == f"{{'error': '{said}'}}\n"
     raised = execute_code(code, env=env, tools={"one": one})

@@ -19,8 +19,8 @@ TEXT = (ROOT / "docs/security.md").read_text()
 _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 _NAME = re.compile(r"`(test_\w+|\w+_\w+_\w+_\w+)`")
 _TABLE = re.compile(r"^\|.*\| test \|\n\|[-|]+\|\n((?:\|.*\n)+)", re.MULTILINE)
-NO_PROMISE = {"| `local` | nothing: it runs as you | |", "| `modal`, `daytona` | the service's own sandbox | |"}
-"""Lines of a table that say what is not ours to hold."""
+NO_PROMISE = {"| `local` | none: commands run as you | |", "| `modal`, `daytona` | the service's own sandbox | |"}
+"""Rows without a claim of ours."""
 
 
 def named_in(*rings: str) -> set[str]:
@@ -35,9 +35,9 @@ def test_every_test_that_security_names_is_there() -> None:
     assert set(_NAME.findall(TEXT)) <= named_in("tests", "e2e", "tests_long")
 
 
-def test_every_line_of_what_holds_names_a_test_that_ci_runs() -> None:
+def test_every_row_of_a_claim_names_a_test_that_ci_runs() -> None:
     lines = [line for table in _TABLE.findall(TEXT) for line in table.splitlines() if line not in NO_PROMISE]
-    assert len(lines) > 60
+    assert len(lines) > 40
     assert set(re.findall(r"^\|.*`test_.*", TEXT, re.MULTILINE)) <= set(lines)
     run = named_in("tests", "e2e")
     assert [line for line in lines if not run & set(_NAME.findall(line))] == []
@@ -49,10 +49,10 @@ def test_the_figures_are_those_of_the_code() -> None:
         "within its limit, 5 s of grace and 5 s",
         f"{MAX_CONNECTIONS} connections, {MAX_THREADS} threads",
         f"one request of up to {MAX_MESSAGE_BYTES >> 20} MiB on {({2: 'two'})[LARGE_LINES]} of the connections",
-        f"at most {MAX_VALUES:,} values",
+        f"at most {MAX_VALUES:,} values in a message",
         f"answers are kept up to {KEPT_BYTES >> 20} MiB",
         f"{MAX_BLOCKING} of them may go on at once",
         f"a container with {({7: 'seven'})[len(KEPT_CAPABILITIES)]} of the capabilities",
-        f"{MCP_CONNECTIONS:,} connections",
+        f"all {MCP_CONNECTIONS:,} connections",
     ):
         assert claim in TEXT, claim

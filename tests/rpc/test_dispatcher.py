@@ -134,7 +134,7 @@ def test_an_empty_token_is_refused():
 
 def test_an_unknown_tool_is_refused_with_those_that_exist():
     answer = call(make(add=add, sub=add), "execute_code")
-    assert answer.error == "execute_code: there is no such tool; those that can be called: add, sub"
+    assert answer.error == "execute_code: there is no such tool; available tools: add, sub"
 
 
 def test_wrong_arguments_are_named_with_the_right_call():

@@ -41,5 +41,5 @@ def test_without_the_program_env_the_script_does_not_run(tmp_path: Path) -> None
         env.has_own_programs = True
         result = execute_code("open('ran', 'w')", env=env)
     assert (result.status, result.exit_code) == ("error", 126)
-    assert "nothing was run: its environment is made by the program env, which is missing here" in result.output
+    assert "nothing was run: the program env, which sets the environment, is missing" in result.output
     assert not (tmp_path / "ran").exists()

@@ -154,7 +154,7 @@ class Answered:
     """A script's process that takes answers."""
 
     answers = 0
-    is_fed = True
+    is_flushed = True
 
     def feed(self, data: bytes) -> None:
         self.answers += data.startswith(b"a ")
