@@ -161,7 +161,7 @@ class CapturedText(NamedTuple):
 
 
 class BoundedCapture:
-    """Collects output up to a limit: half from the begin, half from the end."""
+    """Collects output up to a limit: half from the beginning, half from the end."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

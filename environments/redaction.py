@@ -88,7 +88,7 @@ class Redactor:
         return _without(text, sorted(spans)) if spans else text
 
     def begun(self, text: str, before: str = "") -> tuple[str, str]:
-        """Return the begin of a text without secrets, and the rest, where a secret may have begun.
+        """Return the beginning of a text without secrets, and the rest, where a secret may have begun.
 
         Prepend the rest to the next text.
 
@@ -121,7 +121,7 @@ class Redactor:
 
 
 class RedactedPieces:
-    """Redacts text that arrives in pieces. A possible begin of a secret is held back until decided."""
+    """Redacts text that arrives in pieces. A possible beginning of a secret is held back until decided."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
