@@ -181,7 +181,7 @@ class EnvironmentSettings:
     persistent_shell: bool = True
     """True: one shell runs all commands of a session. False: each command gets a new shell."""
     max_output_bytes: PositiveInt = 10_000_000
-    """Bytes of a command's output that are kept; the middle of a longer output is cut and counted."""
+    """Bytes of a command's output that are kept; of more, the middle is cut and counted."""
     task_id: str = "default"
     """Name of the task; labels the target, and finds kept files again."""
     env_passthrough: tuple[str, ...] = ()
@@ -198,11 +198,11 @@ class EnvironmentSettings:
     """Seconds that each of these files may take."""
 
     redact_secrets: bool = True
-    """True: a model sees `[REDACTED:NAME]` in place of known secrets and of texts with the form of a key."""
+    """True: a model sees `[REDACTED:NAME]` in place of secrets and of texts in the form of a key."""
     strip_ansi: bool = True
     """True: terminal controls, such as colours, are removed from output for a model."""
     record: str | None = None
-    """File on this machine that receives a record of all actions, one JSON object a line."""
+    """File on this machine that records all actions, one JSON object a line."""
     telemetry_text: bool = False
     """True: OpenTelemetry spans hold the text of commands and scripts, without known secrets."""
     write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
