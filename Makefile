@@ -47,8 +47,9 @@ compare: .venv/long.ready   ## the table of hermes-agent's settings and their wh
 	done
 	HERMES_AGENT_WHEELS=.compare $(BIN)/pytest -n0 tests_long/environments/hermes_agent_table.py
 
-docs: .venv/docs.ready   ## the tables in docs/, from the code, and all of it as a site, in site/; a warning is an error
+docs: .venv/docs.ready   ## the tables and the drawing in docs/, from the code, and all of it as a site, in site/; a warning is an error
 	$(BIN)/python docs/settings_tables.py
+	$(BIN)/python docs/rooms_picture.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open site/index.html, or serve it, so that it can be searched: $(BIN)/python -m http.server --directory site --bind 127.0.0.1"
 

@@ -49,27 +49,31 @@ def tables() -> dict[str, str]:
 
 
 def older_tables() -> dict[str, str]:
-    """Return the tables of hermes-agent's settings, by the name of their section."""
-    head = "| there | here | |\n|---|---|---|\n"
-    sections = dict.fromkeys(older.section for older in OLDER)
+    """Return the tables of hermes-agent's settings: those that mean something else here, and those passed over."""
+    head = "| there | here | difference |\n|---|---|---|\n"
+    # One setting there may stand for those of several backends here, which make the same row.
+    rows = dict.fromkeys(_older_row(older) for older in OLDER if older.here and (older.note or not older.is_same))
+    passed_over: dict[str, list[str]] = {}
+    for older in OLDER:
+        if not older.here:
+            name = older.variable if older.written == "variable" else older.key
+            passed_over.setdefault(older.section, []).append(f"`{name}`")
+    lists = (f"| `{section}` | {', '.join(names)} |\n" for section, names in passed_over.items())
     return {
-        f"older {section}": head
-        + "".join(dict.fromkeys(_older_row(older) for older in OLDER if older.section == section))
-        for section in sections
+        "older settings": head + "".join(rows),
+        "older passed over": "| section | passed over |\n|---|---|\n" + "".join(lists),
     }
 
 
 def _older_row(older: Older) -> str:
-    there = [f"`{older.name}`"] if older.written != "variable" else []
-    there += [f"`{older.variable}`"] if older.variable else []
-    if not older.here:
-        return f"| {', '.join(there)} | | Passed over: {older.note}. |\n"
-    note = older.note or ("Same." if older.is_same else "Same, under another name.")
+    there = older.variable if older.written == "variable" else older.name
     section, _, key = older.here.partition(".")
     backend = next((name for name in BUILT_IN if section == "terminal" and key.startswith(f"{name}_")), "")
-    of = "the backend in use" if older.backend else f"`{backend}`"
-    here = f"`{key.removeprefix(f'{backend}_')}` of {of}" if backend else f"`{older.here}`"
-    return f"| {', '.join(there)} | {here} | {note[0].upper()}{note[1:].rstrip('.')}. |\n"
+    here = older.here
+    if older.backend and backend:
+        here = f"{section}.{key.removeprefix(f'{backend}_')}"
+    note = f"{older.note[0].upper()}{older.note[1:].rstrip('.')}." if older.note else ""
+    return f"| `{there}` |{'' if here == there else f' `{here}`'} |{note and ' '}{note} |\n"
 
 
 def pages() -> list[Path]:

@@ -1,4 +1,4 @@
-"""The files of a target: what every environment does with them."""
+"""File operations on a target: status, write conditions, the interface of all backends, and calls in progress."""
 
 from __future__ import annotations
 
@@ -32,56 +32,56 @@ _KINDS: dict[int, FileKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What `stat` and `list_dir` say of a file, a directory or a link."""
+    """Status of a file, directory or link, from `stat` and `list_dir`."""
 
     name: str
-    """The last part of the path. Bytes that are not UTF-8 are surrogates, as in `os.fsdecode`."""
+    """Last part of the path. Bytes that are not UTF-8 are surrogates, as in `os.fsdecode`."""
     path: str
-    """The path that was asked for; of an entry of a directory, that of the directory, a slash, and the name."""
+    """The requested path; for a directory entry, the directory's path joined with the name."""
     kind: FileKind
     """`other` is a pipe, a socket or a device."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     mode: int
-    """Permission bits, with set-user-ID, set-group-ID and sticky: 0 to 0o7777."""
+    """Permission bits, including set-user-ID, set-group-ID and sticky: 0 to 0o7777."""
     modified: int
-    """When the contents were changed last: whole seconds since 1970, the finest that every target tells."""
+    """Modification time in whole seconds since 1970, the finest resolution available on every target."""
     uid: int
-    """The number of the user that it belongs to."""
+    """User id of the owner."""
     gid: int
-    """The number of its group."""
+    """Group id."""
     link_target: str | None = None
-    """What a link points to, as it is written there; None for all else."""
+    """Destination of a link, as stored; None for other kinds."""
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a regular file."""
+        """True for a regular file."""
         return self.kind == "file"
 
     @property
     def is_dir(self) -> bool:
-        """Whether it is a directory."""
+        """True for a directory."""
         return self.kind == "directory"
 
     @property
     def is_symlink(self) -> bool:
-        """Whether it is a symbolic link, which was not followed."""
+        """True for a symbolic link, not followed."""
         return self.kind == "symlink"
 
     @classmethod
     def made_of(
         cls, path: str, mode: int, size: int, modified: int, uid: int, gid: int, link_target: str | None = None
     ) -> FileStatus:
-        """Return what the system's own numbers say of a path.
+        """Return the status for the system's numbers.
 
         Args:
-            path: The path, as it is to be shown.
-            mode: The kind and the permission bits, as in `os.stat_result.st_mode`.
+            path: The path to show.
+            mode: Kind and permission bits, as in `os.stat_result.st_mode`.
             size: Bytes.
             modified: Seconds since 1970.
-            uid: The user's number.
-            gid: The group's number.
-            link_target: What a link points to.
+            uid: User id.
+            gid: Group id.
+            link_target: Destination of a link.
         """
         kind = _KINDS.get(stat.S_IFMT(mode), "other")
         name = posixpath.basename(path.rstrip("/"))
@@ -91,34 +91,34 @@ class FileStatus:
 T = TypeVar("T")
 
 PATIENCE = 3.0
-"""Seconds to wait for them to end. What a service moves in one piece may take longer, and is then cut off."""
+"""Seconds to wait for file calls to end. A service's transfer in one piece may take longer and is cut off."""
 
 
 class FileCalls:
-    """Those that are under way, on the loop. One that is killed leaves a part of a file; each removes that itself."""
+    """The file calls in progress on the loop. A call removes its partial file when cancelled."""
 
     def __init__(self) -> None:
         self._under_way: dict[asyncio.Task[object], CancelScope] = {}
         self._is_over = False
 
     def check(self) -> None:
-        """Raise TerminalError if there may be none any more."""
+        """Raise TerminalError once `end` was called."""
         if self._is_over:
             raise TerminalError(CLEANED_UP)
 
     async def do(self, work: Callable[[], Awaitable[T]], reports: Pieces | None) -> T:
-        """Do the work of one of them, in a task and a scope of its own.
+        """Run a file call in its own task and scope.
 
-        The scope ends with that of the caller, with a caller that leaves, and by `end`. It ends the work's commands,
-        and its functions in worker threads at their next look. The task itself is never cancelled.
+        The scope ends with the caller's scope, when the caller leaves, and by `end`. Its cancellation ends the call's
+        commands, and its functions in worker threads at their next check. The task itself is never cancelled.
 
         Args:
             work: A coroutine function.
-            reports: Takes reports to the caller.
+            reports: Carries progress reports to the caller.
 
         Raises:
-            CallCancelledError: The scope of the caller was cancelled.
-            TerminalError: They were ended.
+            CallCancelledError: The caller's scope was cancelled.
+            TerminalError: The calls were ended.
         """
         check_scope()
         self.check()
@@ -136,7 +136,7 @@ class FileCalls:
         except asyncio.CancelledError:  # the caller has left
             scope.cancel()
             await asyncio.wait((task,))
-            _ = task.cancelled() or task.exception()  # of which nobody is told
+            _ = task.cancelled() or task.exception()  # marked as retrieved, so that asyncio logs nothing
             raise
         except Exception as error:
             if not scope.cancelled:
@@ -147,7 +147,7 @@ class FileCalls:
             del self._under_way[task]
 
     async def end(self) -> None:
-        """Cancel them, let no more begin, and wait until they have ended."""
+        """Cancel all calls, refuse new ones, and wait for their end."""
         self._is_over = True
         for scope in self._under_way.values():
             scope.cancel()
@@ -156,18 +156,18 @@ class FileCalls:
 
 
 def _drop(reports: Pieces | None) -> None:
-    """Have nothing wait for the callback any more."""
+    """Drop all reports, so that no call waits for the callback."""
     if reports is not None:
         current().soon(reports.drop)
 
 
 def encoded_text(text: object, encoding: str, errors: str) -> bytes:
-    """Return text as the bytes of a file; line ends stay as they are.
+    """Encode text for a file; line ends stay unchanged.
 
     Raises:
-        TypeError: It is no text.
-        UnicodeEncodeError: The encoding lacks a character.
-        ValueError: Python has no such encoding, or no such `errors`.
+        TypeError: The value is not text.
+        UnicodeEncodeError: A character is missing from the encoding.
+        ValueError: Python does not know the encoding or the `errors`.
     """
     if isinstance(text, (bytes, bytearray, memoryview)):
         raise TypeError(f"text is of type {type(text).__name__}; give a str, or write bytes with write_bytes")
@@ -182,17 +182,17 @@ def encoded_text(text: object, encoding: str, errors: str) -> bytes:
 
 
 def decoded_text(data: bytes, path: TargetPath, encoding: str, errors: str, limit: int | None) -> str:
-    """Return the bytes of a file as text; line ends stay as they are.
+    """Decode the bytes of a file; line ends stay unchanged.
 
     Args:
         data: The bytes.
-        path: The file, for an error.
+        path: The file, for errors.
         encoding: The encoding.
-        errors: The treatment of bytes that are not text in it, as in `bytes.decode`.
-        limit: The number of bytes that were read at most. A character that ends behind them is left out.
+        errors: Treatment of undecodable bytes, as in `bytes.decode`.
+        limit: Maximum bytes that were read. A character cut by the limit is dropped.
 
     Raises:
-        UnicodeDecodeError: Some are not text.
+        UnicodeDecodeError: Some bytes are undecodable.
     """
     try:
         return codecs.getincrementaldecoder(encoding)(errors).decode(data, final=limit is None or len(data) < limit)
@@ -203,13 +203,13 @@ def decoded_text(data: bytes, path: TargetPath, encoding: str, errors: str, limi
 
 
 def check_codec(encoding: object, errors: object) -> None:
-    """Raise TypeError or ValueError unless Python knows an encoding, and a treatment of what does not fit it."""
+    """Raise TypeError or ValueError for an encoding or error handler unknown to Python."""
     for name, given, example in (("encoding", encoding, "utf-8"), ("errors", errors, "strict")):
         if not isinstance(given, str):
             raise TypeError(f"{name} is of type {type(given).__name__}; give a name such as {example!r}")
     try:
         "".encode(str(encoding))
-    except (LookupError, ValueError):  # the latter for a NUL in its name
+    except (LookupError, ValueError):  # ValueError for a NUL in the name
         raise ValueError(f"encoding is {encoding!r}, which Python does not know; give one such as 'utf-8'") from None
     try:
         codecs.lookup_error(str(errors))
@@ -226,9 +226,9 @@ _Env = TypeVar("_Env", bound="BaseEnvironment")
 def file_method(
     work: Callable[Concatenate[_Env, _P], Coroutine[Any, Any, _R]],
 ) -> Callable[Concatenate[_Env, _P], _R]:
-    """Return a file method that has the loop run a coroutine function, and waits for it, see `environments.loop.run`.
+    """Return a blocking file method for a coroutine function on the loop, see `environments.loop.run`.
 
-    The work ends with its caller's scope, and before the environment. Its reports go to the caller's thread.
+    The call ends with its caller's scope, and before the environment. Its progress reports reach the caller's thread.
     """
 
     async def called(self: _Env, call: Call[_R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -246,9 +246,9 @@ def file_method(
 
 
 def run_on_files(env: BaseEnvironment, work: Callable[[TargetFiles], Coroutine[Any, Any, T]]) -> T:
-    """Have the loop run a coroutine function on the files of an environment, and return its result.
+    """Run a coroutine function on an environment's files, on the loop, and return its result.
 
-    It is for tools, whose calls are recorded as such: no hook is asked, and no record is kept.
+    For tools, whose calls are recorded as tool calls: asks no hook and keeps no record.
     """
 
     async def called(call: Call[T]) -> T:
@@ -266,33 +266,33 @@ async def _done(env: BaseEnvironment, call: Call[T], work: Callable[[], Coroutin
 
 @dataclass(frozen=True, slots=True)
 class WriteConditions:
-    """Conditions of writing a file, checked in the step that writes it."""
+    """Conditions for writing a file, checked in the same step as the write."""
 
     guard: WriteGuard | None = None
-    """Files that are not written."""
+    """Protected files."""
     expected: bytes | None = None
-    """What the file has to hold; None is anything."""
+    """Required contents of the existing file; None for any."""
     must_be_new: bool = False
-    """True if there must be no such file yet."""
+    """True if the file must not exist."""
     unless_crlf: bool = False
-    """True to leave a file of at most `CRLF_LIMIT` bytes as it is whose lines all end in CRLF."""
+    """True to refuse a file of at most `CRLF_LIMIT` bytes whose lines all end in CRLF."""
 
 
 CRLF_LIMIT = 10_000_000
-"""Bytes up to which the lines of a file are looked at."""
+"""Maximum bytes of a file whose line ends are checked."""
 ANY = WriteConditions()
 
 
 BrokenCondition = Literal["refused", "changed", "crlf", "exists"]
-"""A condition that does not hold: the guard, the contents, the ends of lines, or that there is no file."""
+"""The failed condition: the guard, the contents, the line ends, or an existing file."""
 
 
 class WriteConditionError(TerminalError):
-    """A file is not as the conditions of writing it demand, and was not written.
+    """A file was not written because a condition failed.
 
     Args:
-        kind: Which of the conditions.
-        why: The reason of a refusal.
+        kind: The failed condition.
+        why: Reason of the guard.
     """
 
     def __init__(self, kind: BrokenCondition, why: str = "") -> None:
@@ -301,102 +301,102 @@ class WriteConditionError(TerminalError):
 
 
 class TargetFiles(ABC):
-    """The files of a target, by coroutines of the loop. Paths are checked; `BaseEnvironment` has the descriptions."""
+    """File operations on a target as coroutines of the loop, with validated paths. See `BaseEnvironment`."""
 
     @abstractmethod
     async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
-        """Write a file, and return whether it is new.
+        """Write a file, and return True if the file is new.
 
         Args:
             path: The file.
-            data: Its contents.
-            mode: Its permission bits, in octal; empty keeps those that are there, or takes the usual ones.
+            data: Contents.
+            mode: Permission bits in octal; empty keeps the existing bits, or uses the default.
             conditions: Conditions.
 
         Raises:
-            WriteConditionError: One of the conditions does not hold.
+            WriteConditionError: A condition failed.
         """
 
     @abstractmethod
     async def replace(self, path: str, old: str, new: str, guard: WriteGuard) -> bytes | None:
-        """Replace the only occurrence of a text in a file, in the step that reads it, and return what that held before.
+        """Replace the only occurrence of a text in a file, read and written in one step, and return the old contents.
 
-        It returns None, and changes nothing, where that takes more than one look at the target, and whenever something
-        is in the way but the guard: by `read` and `write` it can then be done, or found out why not.
+        Returns None, without a change, if the replacement takes more than one access to the target, and for any
+        obstacle other than the guard. `read` and `write` then do the replacement, or report the obstacle.
 
         Args:
             path: The file.
-            old: The text, of whole characters.
-            new: What takes its place.
-            guard: Files that are not written.
+            old: The text, in whole characters.
+            new: The replacement.
+            guard: Protected files.
 
         Raises:
-            WriteConditionError: The guard keeps the file.
+            WriteConditionError: The file is protected.
         """
 
     @abstractmethod
     async def check(self, path: str, conditions: WriteConditions) -> None:
-        """Raise WriteConditionError if a file could not be written under these conditions. Nothing is changed."""
+        """Raise WriteConditionError if a condition for writing the file fails. Changes nothing."""
 
     @abstractmethod
     async def move(self, source: str, target: str, guard: WriteGuard) -> None:
-        """Give a file, or a link, another path, at which there must be nothing. Its directory is made.
+        """Move a file or a link to a path that does not exist. The parent directory is created.
 
         Raises:
-            WriteConditionError: The guard keeps the new path, or something is there.
+            WriteConditionError: The new path is protected or exists.
         """
 
     @abstractmethod
     async def delete(self, path: str, guard: WriteGuard) -> None:
-        """Remove a file, or a link, if there is one. Raises WriteConditionError if the guard keeps it."""
+        """Remove a file or a link, if present. Raises WriteConditionError if the file is protected."""
 
     @abstractmethod
     async def read(self, path: str, limit: int | None = None) -> bytes:
-        """Return a file, or its first `limit` bytes."""
+        """Return the contents, or the first `limit` bytes."""
 
     @abstractmethod
     async def put(self, local: Path, remote: str) -> None:
-        """Copy a file from here."""
+        """Copy a local file to the target."""
 
     @abstractmethod
     async def get(self, remote: str, local: Path) -> None:
-        """Copy a file to here."""
+        """Copy a file of the target to this machine."""
 
     @abstractmethod
     async def put_dir(self, local: Path, remote: str, *, skip_unchanged: bool) -> None:
-        """Copy a directory from here."""
+        """Copy a local directory to the target."""
 
     @abstractmethod
     async def get_dir(self, remote: str, local: Path, *, skip_unchanged: bool) -> None:
-        """Copy a directory to here."""
+        """Copy a directory of the target to this machine."""
 
     @abstractmethod
     async def stat(self, path: str, *, follow: bool) -> FileStatus:
-        """Return what is at a path, or at the end of the links there."""
+        """Return the status of a path, following links if asked."""
 
     @abstractmethod
     async def exists(self, path: str) -> bool:
-        """Return whether something is at a path."""
+        """Return True if the path exists."""
 
     @abstractmethod
     async def entries(self, path: str) -> list[FileStatus]:
-        """Return what is in a directory, sorted by name."""
+        """Return the entries of a directory, sorted by name."""
 
     @abstractmethod
     async def mkdir(self, path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> None:
-        """Make a directory."""
+        """Create a directory."""
 
     @abstractmethod
     async def remove(self, path: str, *, recursive: bool, missing_ok: bool) -> None:
-        """Remove what is at a path."""
+        """Remove a path."""
 
 
 def removing(path: str) -> str:
-    """Return shell text that removes a path of a target with all that is in it, whatever its permissions.
+    """Return shell text that removes a path of the target with all contents, despite missing permissions.
 
     Args:
-        path: The path. Of a symbolic link, what it points to stays as it is.
+        path: The path. The file behind a symbolic link stays.
     """
     word = shlex.quote(path)
-    # Somebody may have taken himself the right to look into what he made; of a link, chmod would mean what it leads to.
+    # The owner may have removed his own permissions; on a link, chmod would change the file behind it.
     return f"rm -rf -- {word} 2>/dev/null || {{ [ -L {word} ] || chmod -R u+rwX -- {word}; rm -rf -- {word}; }}"

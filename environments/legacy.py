@@ -110,55 +110,51 @@ def _same(section: str, notes: Mapping[str, str], **common: Any) -> list[Older]:
     return [replace(older, here=older.name) for older in _passed_over(section, notes, **common)]
 
 
-_A_LIMIT = "A backend that cannot hold it refuses it. The older default is passed over there, with a warning."
-
 _TERMINAL = [
     Older(name="terminal.backend", here="terminal.backend", note="Or `terminal.env`."),
     Older(
         name="terminal.env_type",
         here="terminal.backend",
-        note="An older name still; `terminal.backend` goes before it.",
+        note="`terminal.backend` goes before it.",
         written="file",
     ),
     Older(
         name="terminal.cwd",
         here="terminal.cwd",
         is_unset=_is_placeholder,
-        note="`.`, `auto` and `cwd` mean that none is set. It is a directory of the target, also in a container, where "
-        "a host's path was left out of account; one that is not there is made in a new Docker container, and else an "
-        "error.",
+        note="`.`, `auto` and `cwd` mean not set. A directory of the target, also in a container; a missing one is "
+        "created in a new Docker container only.",
     ),
     *_same(
         "terminal",
         {
             "timeout": "",
             "lifetime_seconds": "",
-            "persistent_shell": "It holds on this machine as well, where it had to be switched on apart.",
-            "docker_image": "Without one, `python:3.12-slim`.",
-            "docker_volumes": "A host path that is not there is an error, and is not made.",
-            "docker_env": "Not shown by `docker inspect`.",
-            "docker_forward_env": "Variables of this process alone, and not of a `.env` file.",
-            "docker_extra_args": "A flag that is not understood is refused.",
-            "docker_mount_cwd_to_workspace": "It is this process's working directory, whatever `cwd` says.",
+            "persistent_shell": "Also on `local`, without a setting of its own.",
+            "docker_image": "`python:3.12-slim` if not set.",
+            "docker_volumes": "A missing host path is an error.",
+            "docker_env": "Not in `docker inspect`.",
+            "docker_forward_env": "Variables of this process only, not of a `.env` file.",
+            "docker_extra_args": "Unknown flags are refused.",
+            "docker_mount_cwd_to_workspace": "This process's directory, also beside `cwd`.",
             "docker_run_as_host_user": "",
             "docker_network": "",
-            "singularity_image": "Without one, `docker://python:3.12-slim`.",
-            "modal_image": "An image and not the path of a Dockerfile, for which there is `dockerfile_commands`. "
-            "Without one, Modal's own.",
-            "daytona_image": "Without one, Daytona's own.",
-            "ssh_host": "It may be a `Host` of `~/.ssh/config`.",
-            "ssh_user": "Need not be set.",
+            "singularity_image": "`docker://python:3.12-slim` if not set.",
+            "modal_image": "No path of a Dockerfile: use `dockerfile_commands`. Modal's own if not set.",
+            "daytona_image": "Daytona's own if not set.",
+            "ssh_host": "Also a `Host` of `~/.ssh/config`.",
+            "ssh_user": "Optional.",
             "ssh_port": "",
             "ssh_key": "",
-            "container_cpu": _A_LIMIT,
-            "container_memory": f"{_A_LIMIT} Without one, 4096 in Docker.",
-            "container_disk": f"{_A_LIMIT} It was left out of account where Docker's storage has no quota.",
-            "container_persistent": "Off by default. In Docker the whole container is kept, not some directories.",
+            "container_cpu": "",
+            "container_memory": "4096 in Docker if not set.",
+            "container_disk": "Refused where Docker's storage has no quota.",
+            "container_persistent": "Off by default. Docker keeps the whole container, not some directories.",
         },
     ),
     *_same(
         "terminal",
-        {"env_passthrough": "Also a variable. As there, commands on this machine get keys of services by this alone."},
+        {"env_passthrough": "Also a variable. Needed for API keys on `local`, as there."},
         written="file",
     ),
     *(
@@ -167,7 +163,7 @@ _TERMINAL = [
             here="terminal.persistent_shell",
             backend=backend,
             goes_first=True,
-            note="Where this backend is in use, it goes before `persistent_shell`.",
+            note="Goes before `persistent_shell` on its backend.",
             written="variable",
         )
         for backend in ("ssh", "local")
@@ -175,11 +171,11 @@ _TERMINAL = [
     *_passed_over(
         "terminal",
         {
-            "modal_mode": "sandboxes are always those of your own account at Modal; there is no gateway to choose",
-            "docker_persist_across_processes": "container_persistent alone says whether a container is kept",
-            "docker_orphan_reaper": "nothing is removed in passing; `hermes-env gc` removes what killed processes left",
-            "vercel_runtime": "there is no backend vercel_sandbox here; modal and daytona are its like",
-            "sandbox_dir": "what is kept lies in the engine, the service, or below HERMES_HOME",
+            "modal_mode": "sandboxes are always in your own Modal account; there is no gateway",
+            "docker_persist_across_processes": "container_persistent alone decides whether a container is kept",
+            "docker_orphan_reaper": "`hermes-env gc` removes the leftovers of killed processes",
+            "vercel_runtime": "there is no backend vercel_sandbox; use modal or daytona",
+            "sandbox_dir": "kept files lie in the engine, the service, or below HERMES_HOME",
             "home_mode": "commands have the home of the target's user; set HOME with env or in the command",
         },
     ),
@@ -188,7 +184,7 @@ _TERMINAL = [
             name="terminal.container_network",
             here=f"terminal.{backend}_network",
             backend=backend,
-            note="`full` or `none`; in place of `allowlist`, the list of hosts itself.",
+            note="`full` or `none`; the list of hosts in place of `allowlist`.",
             written="file",
         )
         for backend in ("docker", "singularity", "modal", "daytona")
@@ -199,8 +195,7 @@ _TERMINAL = [
         converted=_init_files,
         is_unset=not_,
         backend="local",
-        note="On this machine alone, as there. One that is missing is passed over; one that ends the shell, or hangs, "
-        "is warned of.",
+        note="Only on `local`, as there. A missing file is skipped; a file that fails is a warning.",
         written="file",
     ),
     Older(
@@ -209,29 +204,29 @@ _TERMINAL = [
         values={"true": ["-~/.profile", "-~/.bash_profile", "-~/.bashrc"], "false": None},
         is_unset=not_,
         backend="local",
-        note="In the same way, where it is written down as true and `shell_init_files` names none: `~/.profile`, "
-        "`~/.bash_profile` and `~/.bashrc`. By default no file is read here.",
+        note="If true in the file, without `shell_init_files`: `~/.profile`, `~/.bash_profile` and `~/.bashrc`. By "
+        "default no file is sourced.",
         written="file",
     ),
     *_passed_over(
         "terminal",
         {
-            "daemon_term_grace_seconds": "what is ended always has a second between TERM and KILL",
+            "daemon_term_grace_seconds": "a process always has one second between TERM and KILL",
             "degraded_mode": "a backend that cannot be reached is always an error",
-            "temp_dir": "temporary files of the target lie where its TMPDIR says, which env or the command set",
-            "oneshot_completion_wait_seconds": "it is about the command line of hermes-agent",
-            "docker_shm_size": "a container has Docker's own; give extra_args, such as --shm-size=1g",
-            "credential_files": "no files are brought to the target by themselves; put_file does it",
-            "sudo_password": "no password is typed for sudo; allow the command in sudoers, or log in as that user",
+            "temp_dir": "temporary files lie in the target's TMPDIR; set it with env or in the command",
+            "oneshot_completion_wait_seconds": "only the command line of hermes-agent uses it",
+            "docker_shm_size": "use extra_args, such as --shm-size=1g",
+            "credential_files": "no file is copied to the target by itself; use put_file",
+            "sudo_password": "sudo gets no password; allow the command in sudoers, or log in as that user",
         },
         written="file",
     ),
     *_passed_over(
         "terminal",
         {
-            "font_family": "it is about the desktop application of hermes-agent",
+            "font_family": "only the desktop application of hermes-agent uses it",
             "docker_snap_compat": "a container keeps its init and no-new-privileges, which snap's Docker may refuse",
-            "docker_shared_container_key": "containers are shared by a pool, or by one task_id",
+            "docker_shared_container_key": "a pool, or one task_id, shares containers",
         },
         written="file",
         is_unset=not_,
@@ -239,12 +234,12 @@ _TERMINAL = [
     *_passed_over(
         "terminal",
         {
-            "scratch_dir": "what an instance writes lies in memory or below TMPDIR, or below HERMES_HOME if it is kept",
-            "max_foreground_timeout": "a command may run for as long as its own timeout says",
+            "scratch_dir": "an instance's files lie in memory or below TMPDIR, and below HERMES_HOME if kept",
+            "max_foreground_timeout": "the timeout of a command alone limits it",
             "disk_warning_gb": "disk space is not watched; container_disk limits it where the backend can",
-            "managed_modal_connect_timeout_seconds": "sandboxes are made through Modal's own client",
-            "managed_modal_poll_read_timeout_seconds": "sandboxes are made through Modal's own client",
-            "managed_modal_cancel_read_timeout_seconds": "sandboxes are made through Modal's own client",
+            "managed_modal_connect_timeout_seconds": "Modal's own client makes sandboxes",
+            "managed_modal_poll_read_timeout_seconds": "Modal's own client makes sandboxes",
+            "managed_modal_cancel_read_timeout_seconds": "Modal's own client makes sandboxes",
         },
         written="variable",
     ),
@@ -261,7 +256,7 @@ _CODE_EXECUTION = [
     *_passed_over(
         "code_execution",
         {
-            "kernel_idle_timeout": "a Python that is kept stays as long as its environment",
+            "kernel_idle_timeout": "a kept Python stays as long as its environment",
             "max_session_kernels": "each environment keeps one Python",
         },
     ),
@@ -272,26 +267,25 @@ _APPROVALS = [
         name="approvals.mode",
         here="approvals.destructive_commands",
         values={"manual": "ask", "off": "allow", "false": "allow"},
-        note="no model judges commands here; destructive_commands, commands and scripts say what is asked about; "
-        "mode manual is `destructive_commands: ask`, and off is `allow`",
+        note="no model judges commands here; mode manual is `destructive_commands: ask`, and off is `allow`",
     ),
     *_same(
         "approvals",
         {
-            "timeout": "Without one, an answer is waited for as long as it takes.",
-            "deny": "More words may follow what a pattern names, and each command of a line is held against it.",
+            "timeout": "No limit if not set.",
+            "deny": "A pattern also covers further words, and is compared with each command of a line.",
         },
     ),
     *_passed_over(
         "approvals",
         {
-            "cron_mode": "nothing runs by a timetable; where no answer can be had, asking is denying",
-            "single_query_mode": "where no answer can be had, asking is denying",
-            "unattended_mode": "where no answer can be had, asking is denying",
+            "cron_mode": "there is no timetable here; without a way to ask, ask means deny",
+            "single_query_mode": "without a way to ask, ask means deny",
+            "unattended_mode": "without a way to ask, ask means deny",
             "smart_policy": "no model judges commands here; write commands in deny, ask and allow",
             "denial_breaker_threshold": "denials are not counted here",
-            "mcp_reload_confirm": "there is nothing here that it is about",
-            "destructive_slash_confirm": "there is nothing here that it is about",
+            "mcp_reload_confirm": "there is no such function here",
+            "destructive_slash_confirm": "there is no such function here",
         },
     ),
 ]
@@ -303,26 +297,26 @@ _WEB = [
             name=f"web.{key}",
             here="web.search_provider",
             values=_SEARCH,
-            note=f"{which} searxng, brave (or brave-free), tavily and ddgs; set web.search_provider to one",
+            note=f"{which} searxng, brave, tavily and ddgs; set web.search_provider to one",
         )
         for key, which in (
-            ("search_backend", "the search providers here are"),
-            ("backend", "pages are read by this package itself, and the search providers here are"),
+            ("search_backend", "the search providers are"),
+            ("backend", "this package reads pages itself; the search providers are"),
         )
     ),
-    *_same("web", {"extract_char_limit": "What is beyond it is left out, and kept nowhere."}),
+    *_same("web", {"extract_char_limit": "The rest of a page is dropped."}),
     *_passed_over(
         "web",
         {
-            "extract_backend": "pages are read by this package itself",
-            "use_gateway": "there is no gateway; a search provider is asked with your own key",
-            "xai": "it is no search provider here",
-            "keyless_fallback": "a search provider is chosen with search_provider, or by its URL or key",
-            "keyless_rescue": "a search provider that fails is an error",
-            "provider_tier": "a search provider is asked with your own key",
-            "cache_enabled": "pages and searches are kept nowhere",
-            "cache_ttl_minutes": "pages and searches are kept nowhere",
-            "cache_exempt_hosts": "pages and searches are kept nowhere",
+            "extract_backend": "this package reads pages itself",
+            "use_gateway": "there is no gateway; searches use your own key",
+            "xai": "xai is no search provider here",
+            "keyless_fallback": "search_provider, or a URL or key, selects the search provider",
+            "keyless_rescue": "a failing search provider is an error",
+            "provider_tier": "searches use your own key",
+            "cache_enabled": "there is no cache of pages and searches",
+            "cache_ttl_minutes": "there is no cache of pages and searches",
+            "cache_exempt_hosts": "there is no cache of pages and searches",
         },
         is_unset=not_,
     ),
@@ -334,12 +328,12 @@ _SECURITY = [
         name="security.allow_private_urls",
         here="web.allow_private",
         values={"true": list(_PRIVATE), "false": None},
-        note="`true` is the private and loopback networks, without link-local ones",
+        note="`true` is the private and loopback networks, without link-local networks",
     ),
     Older(
         name="security.website_blocklist",
         beside="web",
-        note="web_extract has no list of sites that it does not read",
+        note="web_extract has no list of blocked sites",
         is_unset=_is_off,
     ),
 ]
@@ -441,7 +435,7 @@ def with_default_limits(settings: EnvironmentSettings, chosen: Collection[str]) 
     if not defaults:
         return settings
     settings = replace(settings, default_limits=frozenset(defaults))
-    return _without(settings, settings.own.unheld(settings), "that is not to be had there")
+    return _without(settings, settings.own.unheld(settings), "it has no such limit")
 
 
 def going_without(settings: EnvironmentSettings, error: UnheldLimitsError) -> EnvironmentSettings:
@@ -455,11 +449,11 @@ def _without(settings: EnvironmentSettings, unheld: Collection[str], why: str) -
     names = [name for name in DEFAULT_LIMITS if name in settings.default_limits and name in unheld]
     if not names:
         return settings
-    each = "it is" if len(names) == 1 else "each is"
+    default = "It is a default" if len(names) == 1 else "They are defaults"
     warn_once(
         f"limits {settings.env} {names}",
-        f"backend {settings.env!r} does not enforce {', '.join(names)}: {why}. As {each} what hermes-agent sets by "
-        "default, it is passed over; another value is refused, and 0 is no limit and no warning",
+        f"backend {settings.env!r} does not enforce {', '.join(names)}: {why}. {default} of hermes-agent and "
+        "passed over; another value is refused, and 0 is no limit without a warning",
     )
     unset: dict[str, Any] = dict.fromkeys(names)
     return replace(settings, default_limits=settings.default_limits.difference(names), **unset)

@@ -1,8 +1,7 @@
-"""Names of backends, and the classes behind each.
+"""Registry of backends: names and classes.
 
-A backend is found in the table of this package, then among the entry points of the group
-`hermes_environments.backends`, then as a dotted path `package.module:Class`. Its module is imported only
-when the backend is used.
+A name is looked up in this package's table, then among the entry points of the group `hermes_environments.backends`,
+then as a dotted path `package.module:Class`. The backend's module is imported on first use.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ ENTRY_POINT_GROUP = "hermes_environments.backends"
 
 
 class BuiltIn(NamedTuple):
-    """The place of a backend of this package."""
+    """Import path of a backend of this package."""
 
     wing: str
-    """The package that hands both classes on; the settings without the client library of the environment."""
+    """Package that exports both classes. The settings class imports no client library."""
     environment: str
     settings: str
 
@@ -43,16 +42,16 @@ BUILT_IN: Mapping[str, BuiltIn] = {
 
 
 def backend_names() -> list[str]:
-    """Return the names of all backends that can be used here: those of this package, then installed ones."""
+    """Return the names of all usable backends: those of this package, then those of entry points."""
     return [*BUILT_IN, *(name for name in sorted(_entry_points()) if name not in BUILT_IN)]
 
 
 def check_backend_name(name: str, where: str) -> None:
-    """Check that a name could lead to a backend, without importing it.
+    """Check that a name can lead to a backend, without importing the backend.
 
     Args:
-        name: The name, which may be a dotted path.
-        where: The source of the name, which begins the error.
+        name: The name, or a dotted path.
+        where: Source of the name; the first words of the error.
 
     Raises:
         SettingsError: No backend has this name.
@@ -72,9 +71,12 @@ def backend_class(name: str) -> type[BaseEnvironment]:
     Args:
         name: A name of `backend_names()`, or a class as `package.module:Class`.
 
+    Returns:
+        The environment class.
+
     Raises:
-        SettingsError: No backend has this name, or what it leads to is not a backend.
-        MissingExtraError: Its client library is not installed.
+        SettingsError: No backend has this name, or the name leads to no environment class.
+        MissingExtraError: The client library is not installed.
     """
     check_backend_name(name, "backend")
     if built_in := BUILT_IN.get(name):
@@ -93,9 +95,9 @@ def backend_class(name: str) -> type[BaseEnvironment]:
 
 
 def backend_settings_class(name: str) -> type[BackendSettings]:
-    """Return the class of the settings that a backend alone has. For one of this package, nothing else is imported.
+    """Return the settings class of a backend. For a backend of this package, no client library is imported.
 
-    Raises as `backend_class` does.
+    Raises the errors of `backend_class`.
     """
     if built_in := BUILT_IN.get(name):
         found: type[BackendSettings] = getattr(importlib.import_module(built_in.wing), built_in.settings)
@@ -109,7 +111,7 @@ def _is_dotted(name: str) -> bool:
 
 
 def _entry_points() -> dict[str, EntryPoint]:
-    # Imported here because it costs 20 ms, and the backends of this package never need it.
+    # Imported late: takes 20 ms, and the backends of this package do not need entry points.
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}

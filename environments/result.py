@@ -1,4 +1,4 @@
-"""What comes of a command, and what a backend says that it can do."""
+"""Results of commands, and capabilities of backends."""
 
 from __future__ import annotations
 
@@ -7,78 +7,76 @@ from dataclasses import dataclass, field
 from environments.output import CapturedText
 
 TIMEOUT_EXIT_CODE = 124
-"""What `timeout(1)` returns for a command that ran out of time."""
+"""Exit code of `timeout(1)` for a command past its time-out."""
 DENIED_EXIT_CODE = 126
-"""What a shell returns for a command that it may not run."""
+"""Exit code of a shell for a command without permission to run."""
 INTERRUPT_EXIT_CODE = 130
-"""128 + SIGINT, what a shell returns for a command ended from the keyboard."""
-
-
+"""128 + SIGINT: exit code of a shell for a command interrupted from the keyboard."""
 KILLED_EXIT_CODE = 137
-"""128 + SIGKILL, what a shell returns for a command that somebody ended at once, such as the kernel for its memory."""
+"""128 + SIGKILL: exit code of a shell for a killed command, such as by the kernel's out-of-memory killer."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What came of one command."""
+    """The result of a command."""
 
     output: str
-    """Standard output, with standard error merged in where it was written, unless captured apart."""
+    """Standard output, merged with standard error in the order written, unless stderr is captured separately."""
     exit_code: int
-    """The command's own exit code; 124 when it timed out and 130 when it was interrupted."""
+    """Exit code of the command; 124 after a time-out, 130 after an interrupt."""
     stderr: str | None = None
-    """Standard error when it was asked for apart (`stderr="separate"`), else None."""
+    """Standard error with `stderr="separate"`, else None."""
     output_bytes: bytes | None = field(default=None, repr=False)
-    """What `output` is made of, byte for byte, when that was asked for (`binary=True`), else None."""
+    """The bytes of `output` with `binary=True`, else None."""
     stderr_bytes: bytes | None = field(default=None, repr=False)
-    """The same of `stderr`."""
+    """The bytes of `stderr` with `binary=True`, else None."""
     timed_out: bool = False
-    """Whether the command was ended because its time was up. A command may also exit 124 by itself."""
+    """True if the command was ended at its time-out. A command may also exit 124 by itself."""
     interrupted: bool = False
-    """Whether the command was ended by `interrupt()`. A command may also exit 130 by itself."""
+    """True if the command was ended by `interrupt()`. A command may also exit 130 by itself."""
     cwd: str = ""
-    """The working directory when the command ended."""
+    """Working directory after the command."""
     duration_seconds: float = 0.0
-    """Wall-clock time from sending the command to having its result."""
+    """Wall-clock seconds from sending the command to receiving the result."""
     omitted_bytes: int = 0
-    """How many bytes of output (and of stderr) were left out of the middle because of the cap."""
+    """Bytes cut from the middle of the output (and of stderr) because of the limit."""
     omitted_at: int = 0
-    """Where in `output` the left-out bytes were: an index between the kept head and the kept tail."""
+    """Index in `output` of the cut, between head and tail."""
     survivors: tuple[int, ...] = ()
-    """Process ids, in the target, of what could not be ended when the command timed out or was interrupted; mostly
-    none. They may be another user's, or wait in the kernel for a device."""
+    """Process ids, in the target, of processes that survived a time-out or an interrupt; normally empty. Such a
+    process may belong to another user, or wait in the kernel for a device."""
     note: str | None = None
-    """What ended a command with exit code 137, if it was a limit of the target: which one, and what it is set to."""
+    """For exit code 137, the limit of the target that killed the command, with its value; else None."""
 
     @property
     def ok(self) -> bool:
-        """Whether the command ended by itself with exit code 0."""
+        """True if the command exited by itself with code 0."""
         return self.exit_code == 0
 
     @property
     def captured(self) -> CapturedText:
-        """`output` with its omission: `result.captured.with_count()` has a line where bytes were left out."""
+        """`output` with its cut: `result.captured.with_count()` marks the cut by a line."""
         return CapturedText(self.output, self.omitted_bytes, self.omitted_at)
 
     @classmethod
     def never_ran(cls, cwd: str) -> CommandResult:
-        """Return the result of a command whose scope was cancelled before it began."""
+        """Return the result of a command whose scope was cancelled before the start."""
         return cls("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=cwd)
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend, as it was found when it started, can do."""
+    """Capabilities of a backend on a started target."""
 
     persistent_session: bool = True
-    """Whether one shell runs all commands of the session, see `EnvironmentSettings.persistent_shell`."""
+    """True if one shell runs all commands of the session, see `EnvironmentSettings.persistent_shell`."""
     pty: bool = True
-    """Whether `start(pty=True)` is possible."""
+    """True if `start(pty=True)` works."""
     duplex: bool = True
-    """Whether a process that `start` started can be written to while it runs."""
+    """True if the handle of `start` can write to the running process."""
     same_machine: bool = False
-    """Whether the target shares this machine's files, sockets and processes."""
+    """True if the target shares files, sockets and processes with this machine."""
     shell: str = "bash"
     """`bash`, or `sh` for any other POSIX shell."""
     enforced_limits: frozenset[str] = field(default_factory=frozenset)
-    """Names of the resource settings this backend enforces, such as `container_memory`."""
+    """Names of the resource settings that the backend enforces, such as `container_memory`."""

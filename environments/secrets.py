@@ -1,6 +1,6 @@
-"""Secrets: which names and which values are secret, and of which variables commands are not given the values.
+"""Detection of secrets by name and by value, and the variables withheld from commands.
 
-What scrubs an environment, redacts text, passes variables on or writes records asks here, and has no list of its own.
+The one list for scrubbing environments, redacting text, passing variables through and writing records.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ SECRET_PARTS = (
     "PRIVATE", "SK", "OTP", "TOTP", "HOTP", "PIN", "SEED", "SEEDPHRASE", "*MNEMONIC*", "SALT", "PEPPER", "ENCRYPTION",
     "CONNECTIONSTRING", "DATABASEURL",
 )  # fmt: skip
-"""Parts of names of secrets. A name is split where it has no letter, and where its case changes."""
+"""Name parts that mark a secret. A name is split at non-letters and at changes of case."""
 HARMLESS_PARTS = (
     "AUTHOR", "AUTHORS", "AUTHORED", "AUTHORITY", "AUTHORITIES", "GOAUTH", "TOKENIZ*", "COOKIECUTTER*", "MONKEY",
     "DONKEY", "TURKEY", "HOTKEY", "HOTKEYS", "LESSKEY", "PUBKEY", "*ASKPASS", "BYPASS", "COMPASS", "OLDPWD",
     "SECURITYSESSIONID",
 )  # fmt: skip
-"""Parts that one of the `SECRET_PARTS` would match, and that name no secret."""
+"""Name parts that match `SECRET_PARTS` but mark no secret."""
 SECRET_NAMES = ("*_CONNECTION_STRING*", "*_DATABASE_URL*", "*_RECOVERY_PHRASE*", "*_SESSION")
-"""Names of secrets by more than one part. A `_` stands in front of each name."""
+"""Names of secrets that span several parts. A `_` precedes each name."""
 HARMLESS_NAMES = (
     "PWD", "OLDPWD", "SSH_AUTH_SOCK", "*PASS_THROUGH", "*ALLOW_PRIVATE", "*PUBLIC_KEY", "*PUBLISHABLE_KEY",
     "*MAX_*TOKENS", "MAX_*TOKENS", "*GLOBAL_SEED", "*RANDOM_SEED", "*HASH_SEED", "*HOST_KEY_CHECKING", "I_MPI_PIN*",
     "ORACLE_SID", "STARSHIP_SESSION_KEY", "DESKTOP_SESSION", "KDE_FULL_SESSION", "*TMUX_SESSION", "ATUIN_SESSION",
 )  # fmt: skip
-"""Names that the others would match, and that are no secret's. Sessions are those of a desktop or a terminal."""
+"""Names that match the lists above but hold no secret. Sessions here belong to a desktop or a terminal."""
 _OF_PATHS = ("_FILE", "_FILES", "_PATH", "_DIR", "_HOME", "_SOCK", "_SOCKET")
 _CASE_CHANGES = re.compile(r"(?<=[a-z])(?=[A-Z])|(?=[A-Z][a-z])")
 
@@ -51,7 +51,7 @@ def _glob(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> bool:
-    """Whether a variable, setting or field is taken for that of a secret by its name, in whatever case it is."""
+    """Return True if a variable, setting or field counts as secret by its name, in any case."""
     whole = re.sub(r"[^0-9A-Za-z]", "_", name)
     split = _CASE_CHANGES.sub("_", whole).upper()
     whole = whole.upper()
@@ -68,19 +68,20 @@ def names_secret(name: str) -> bool:
 
 
 class Form(NamedTuple):
-    """A form of tokens, which are known wherever they stand."""
+    """A form of token, recognised anywhere in a text."""
 
     name: str
     prefixes: tuple[str, ...]
-    """Texts that a token of this form begins with."""
+    """Prefixes of a token."""
     letters: str
-    """The characters that may follow: a class of a regular expression."""
+    """Characters after the prefix, as a regular expression class."""
     least: int
-    """The number of characters that follow at least."""
+    """Minimum number of characters after the prefix."""
     body: str = ""
-    """A regular expression for what follows, where the class is not all."""
+    """Regular expression for the text after the prefix, if stricter than the class."""
     is_dense: bool = False
-    """True if words may look so, too: then as many letters and digits have to stand together as in no word."""
+    """True if ordinary words may match too. The token must then hold a longer run of letters and digits than any
+    word."""
 
 
 _ALNUM, _WORD, _DASH, _DOT, _UPPER = "[0-9A-Za-z]", "[0-9A-Za-z_]", "[0-9A-Za-z_-]", "[0-9A-Za-z_.-]", "[0-9A-Z]"
@@ -112,37 +113,37 @@ FORMS = (
     Form("age-key", ("AGE-SECRET-KEY-1",), _UPPER, 40),
     Form("jwt", ("eyJ",), _DOT, 24, body=rf"{_DASH}{{8,}}\.{_DASH}{{8,}}\.{_DASH}*"),
 )  # fmt: skip
-"""The forms of tokens, the longer one of two that begin alike first."""
+"""The forms of tokens; of two with a common prefix, the longer first."""
 
 BOUNDARY = "(?:^|[^0-9A-Za-z_])"
-"""Regular expression for what stands in front of a token: `task-` and `disk-` hold no `sk-`."""
+"""Regular expression for the character before a token, so that `task-` and `disk-` do not match `sk-`."""
 PEM_HEAD = r"-----BEGIN [0-9A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _BETWEEN = r"""[\s\\nrt0-9|>:#*"',.+-]{1,40}"""
-"""What may stand between the lines of a key: line breaks, as JSON writes them too, and numbers of lines."""
+"""Separators between the lines of a key: line breaks, also as escaped in JSON, and line numbers."""
 _PEM = (
     rf"{PEM_HEAD}(?:{_BETWEEN}[0-9A-Za-z-]{{1,20}}: [^\n\\]{{1,100}}){{0,4}}"
     rf"(?:{_BETWEEN}[0-9A-Za-z+/=]{{16,}})+(?:(?:{_BETWEEN}[0-9A-Za-z+/=]{{1,15}})?"
     rf"{_BETWEEN}-----END [0-9A-Z ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----)?"
 )
 URL_PART = r"""[^\s/@"'`<>\\]"""
-"""Regular expression for a character of a user or a password in a URL."""
+"""Regular expression for a character of a user or password in a URL."""
 _URL = rf"://(?:[^\s/:@\"'`<>\\]*:{URL_PART}{{4,}}|[0-9A-Za-z_-]{{20,}})@"
 AUTHORIZATION_HEAD = r"""(?i:authorization)["']?\s{0,4}[:=]\s{0,4}["']?"""
 SCHEMES = ("bearer", "basic", "token", "digest")
 _AUTHORIZATION = rf"{AUTHORIZATION_HEAD}(?i:{'|'.join(SCHEMES)})\s{{1,4}}[0-9A-Za-z._~+/=-]{{8,}}"
 DENSE, DENSE_WITH_DIGIT = 20, 12
-"""Letters and digits side by side in a token that words may look like; the second where a digit is in it."""
+"""Length of a run of letters and digits in a dense token; the second with a digit in the run."""
 LONGEST_DENSE = 512
-"""Characters of a token that are looked at for the density of its letters."""
+"""Characters of a token checked for density."""
 _ORDINARY = frozenset({
     "anonymous", "changeme", "disabled", "example", "optional", "pass", "passwd", "password", "required", "secret",
     "token", "your-password", "your_password",
 })  # fmt: skip
-"""What stands in the place of a secret and is none."""
+"""Placeholders for secrets."""
 
 
 class Found(NamedTuple):
-    """A secret that was known by its form."""
+    """A secret recognised by its form."""
 
     begin: int
     end: int
@@ -150,13 +151,11 @@ class Found(NamedTuple):
 
 
 def find_forms(text: str, before: str = "") -> list[Found]:
-    """Find what is secret by its form: tokens, passwords and keys in URLs, what authorizes a request, private keys.
-
-    The time is linear in the length of the text.
+    """Find secrets by form: tokens, passwords and keys in URLs, authorization headers, private keys. Linear time.
 
     Args:
         text: The text.
-        before: The character in front of it.
+        before: The character before the text.
     """
     data = behind(before, text).encode("utf-8", "surrogatepass")
     found: list[Found] = []
@@ -172,7 +171,7 @@ def find_forms(text: str, before: str = "") -> list[Found]:
 
 
 def behind(before: str, text: str) -> str:
-    """Return a text with the character in front of it, which no `BOUNDARY` matches as the beginning of a text."""
+    """Prepend the preceding character, protected from matching as a `BOUNDARY` at the begin of the text."""
     return f"_{before}{text}" if before else text
 
 
@@ -186,14 +185,14 @@ def _forms() -> re.Pattern[bytes]:
 
 
 def compiled(pattern: str) -> re.Pattern[bytes]:
-    """Return a regular expression for bytes, with which all searches take linear time, and which has no groups."""
-    import re2  # which commands have no need of
+    """Compile a regular expression for bytes with linear search time and without groups."""
+    import re2  # not needed by commands
 
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = True
     options.log_errors = False
-    found: re.Pattern[bytes] = re2.compile(pattern.encode(), options)  # the same, but for what is not used here
+    found: re.Pattern[bytes] = re2.compile(pattern.encode(), options)  # compatible in the methods used here
     return found
 
 
@@ -205,7 +204,7 @@ class _Known(NamedTuple):
 
 
 def _known(text: str) -> _Known | None:
-    """Return the secret in what the forms have matched; None if it is ordinary text that looks like one."""
+    """Return the secret in a match; None for ordinary text of the same form."""
     if text.startswith("://"):
         user, colon, password = text[3:-1].partition(":")
         is_secret = _is_password(user, password) if colon else any(map(str.isdigit, user))
@@ -227,21 +226,21 @@ def _is_word(character: str) -> bool:
 
 
 def _is_dense(text: str) -> bool:
-    """Whether letters and digits stand together as in no words that are joined by hyphens."""
+    """Return True if a run of letters and digits is longer than in hyphenated words."""
     if re.search(f"[0-9A-Za-z]{{{DENSE}}}", text):
         return True
     return bool(re.search(f"[0-9A-Za-z]{{{DENSE_WITH_DIGIT}}}", text) and re.search("[0-9]", text))
 
 
 def _is_password(user: str, text: str) -> bool:
-    """Whether it is a password, and not the name of one, a part of a template, or a port with something behind."""
+    """Return True for a password; False for a user name, a template placeholder, or a port."""
     stands_for_one = text.lower() in _ORDINARY or text == user or text[0] in "$%{*[(" or set(text) <= set("xX*.")
     return not stands_for_one and not re.match(r"\d{1,5}(?:[,;]|$)", text)
 
 
 @lru_cache(maxsize=4096)
 def _secret_of(name: str, value: str) -> tuple[tuple[str, str], ...]:
-    """Return what is secret in one variable: its value, and in the value what is so by its form."""
+    """Return the secrets of a variable: its value by name, and parts of the value by form."""
     found: dict[str, str] = {}
     if names_secret(name) and not (value.startswith(("/", "~/")) and name.upper().endswith(_OF_PATHS)):
         found[name] = value
@@ -253,7 +252,7 @@ def _secret_of(name: str, value: str) -> tuple[tuple[str, str], ...]:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a variable's value, or a part of it, is not to be shown: by the name, or by the form of the value.
+    """Return True if a variable's value, or a part of it, is secret by name or by form.
 
     A path is no secret (SSH_AUTH_SOCK, GOOGLE_APPLICATION_CREDENTIALS_FILE).
     """
@@ -261,16 +260,16 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def secret_among(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are secret by their names, and what is so by its form in the values of others."""
+    """Return the secrets of some variables: values by name, and parts of other values by form."""
     return {key: text for name, value in variables.items() for key, text in _secret_of(name, value)}
 
 
 def is_ordinary(value: str) -> bool:
-    """Whether a value is a word that stands in the place of secrets and is none."""
+    """Return True for a placeholder of a secret."""
     return value.lower() in _ORDINARY
 
 
-# Variables of this process that commands get.
+# Variables of this process for commands.
 
 SERVICES = (
     "AI21", "ALIBABA", "ANTHROPIC", "ARCEE", "ARCEEAI", "AUXILIARY", "AZURE_FOUNDRY", "AZURE_OPENAI", "BLUEBUBBLES",
@@ -284,25 +283,25 @@ SERVICES = (
     "TOKENHUB", "TOOL_GATEWAY", "TWILIO", "UPSTAGE", "VERTEX", "VOICE_TOOLS", "VOYAGE", "WECOM", "XAI", "XIAOMI", "ZAI",
     "ZHIPU", "Z_AI",
 )  # fmt: skip
-"""Providers of models and services of agents, and this package: names of their variables begin with these."""
+"""Prefixes of variable names: model providers, agent services, and this package."""
 PLATFORMS = (
     "AWS", "AZURE", "CLAUDE", "CLOUDFLARE", "DATABRICKS", "DIGITALOCEAN", "DOCKER", "GCP", "GH", "GITHUB", "GITLAB",
     "GOOGLE", "NPM", "PYPI", "STRIPE", "TWINE", "VAULT", "VERCEL", "WANDB",
 )  # fmt: skip
-"""Platforms with command-line tools of their own, which commands may be there to run."""
+"""Platforms whose command-line tools commands may use."""
 _WITHHELD = frozenset({
     "API_SERVER_KEY", "AWS_BEARER_TOKEN_BEDROCK", "EMAIL_PASSWORD", "GH_TOKEN", "GITHUB_APP_PRIVATE_KEY",
     "GITHUB_APP_PRIVATE_KEY_PATH", "GITHUB_TOKEN", "GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "IRC_PASSWORD",
     "SUDO_PASSWORD", "WEBHOOK_SECRET",
 })  # fmt: skip
-"""Other keys that agents have in their environment: those of the older system's list that no service above has."""
+"""Further keys in the environment of agents: hermes-agent's list without those of the services above."""
 _OF_SERVICES = tuple(f"{service}_" for service in SERVICES)
 
 
 def command_variables() -> dict[str, str]:
-    """Return the variables of this process, but for keys of services and this package's own secrets.
+    """Return the variables of this process for commands on this machine: without service keys and own secrets.
 
-    It is what commands on this machine are started with. What is allowed by name they are given in another way.
+    Variables of the passthrough list are added elsewhere.
     """
     return {name: value for name, value in own_variables().items() if not _is_withheld(name, value)}
 
@@ -326,9 +325,9 @@ _RUNS_OTHERWISE_PREFIXES = (
 
 
 def is_protected(name: str) -> bool:
-    """Whether a variable is a well-known service's or our own, or changes what runs.
+    """Return True for a variable of a known service or of this package, or one that changes the programs run.
 
-    Such a name is not for a skill to choose.
+    A skill may not choose such a name.
     """
     upper = name.upper()
     if upper in _RUNS_OTHERWISE or upper in _WITHHELD or upper.startswith(_RUNS_OTHERWISE_PREFIXES):
@@ -342,22 +341,22 @@ SAFE_NAMES = (
     "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "EDITOR",
     "PAGER", "NO_COLOR", "COLUMNS", "LINES", "HERMES_HOME", MARKER_VARIABLE,
 )  # fmt: skip
-"""Variables that are known to be harmless."""
+"""Names of harmless variables."""
 SAFE_PREFIXES = ("LC_", "CONDA_", "XDG_")
-"""What other names of such variables begin with, unless they or their values are those of secrets."""
+"""Prefixes of harmless variables, unless name or value is secret."""
 
 
 def safe_variables() -> dict[str, str]:
-    """Return the variables of this process that are known to be harmless by their whole names."""
+    """Return the variables of this process with a name of `SAFE_NAMES`."""
     return variables_named(SAFE_NAMES)
 
 
 class SecretValues:
-    """What is secret in one environment.
+    """The secrets of one environment.
 
     Args:
-        settings: May hold some.
-        passthrough: What is passed through is secret too.
+        settings: Settings, possibly with secrets.
+        passthrough: Variables passed through, which count as secret.
     """
 
     def __init__(self, settings: EnvironmentSettings, passthrough: Passthrough) -> None:
@@ -366,14 +365,14 @@ class SecretValues:
         _of_environments.add(self)
 
     def known(self) -> dict[str, str]:
-        """Return the secrets by name: of this process, of the settings, and what is passed through."""
+        """Return the secrets by name: of this process, of the settings, and of the passthrough list."""
         passed = {name: value for name, value in self._passthrough.values().items() if not _is_harmless(name, value)}
         held = _of_settings(self._settings.own) | _of_settings(self._settings.own_over or BackendSettings())
         return {**secret_among(own_variables()), **_of_program, **held, **passed}
 
     @staticmethod
     def of_all() -> dict[str, str]:
-        """Return those of all environments of this process, for its logs."""
+        """Return the secrets of all environments of this process, for redacting logs."""
         found = {**secret_among(own_variables()), **_of_program}
         for secrets in list(_of_environments):
             found |= secrets.known()
@@ -385,22 +384,22 @@ _of_program: dict[str, str] = {}
 
 
 def register_secret(name: str, value: str) -> None:
-    """Have a value taken for a secret by all environments of this process, which is in none of its variables.
+    """Register a secret for all environments of this process.
 
     Args:
-        name: What stands in its place.
-        value: The secret.
+        name: Name in `[REDACTED:NAME]`.
+        value: The secret, absent from the variables of this process.
     """
     _of_program[name] = value
 
 
 def _is_harmless(name: str, value: str) -> bool:
-    """Whether what is passed through is no secret: HOME and the like, or a path in a variable that sounds like none."""
+    """Return True if a passed-through variable is not secret: HOME and the like, or a path under a harmless name."""
     return name in SAFE_NAMES or (value.startswith(("/", "~/")) and not is_secret(name, value))
 
 
 def _of_settings(own: BackendSettings) -> dict[str, str]:
-    """Return the secrets that the settings of a backend hold."""
+    """Return the secrets in a backend's settings."""
     found = secret_among(own.target_variables())
     for field in fields(own):
         if reveal := getattr(getattr(own, field.name), "get_secret_value", None):

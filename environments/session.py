@@ -1,4 +1,4 @@
-"""Named sessions: several shells whose state lasts, side by side in one target."""
+"""Named sessions: several persistent shells in parallel in one target."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from environments.loop import Call
 
 MOST_SESSIONS = 64
-"""How many named sessions may be open at once: each is a shell in the target."""
+"""Maximum number of open named sessions; each is a shell in the target."""
 _DEFAULT = "default"
 
 
 class EnvironmentSession(ABC):
-    """A session beside that of `execute`, with a working directory, exports, functions, options and turn of its own.
+    """A session beside the default session, with its own directory, exports, functions, options and session lock.
 
-    `BaseEnvironment.session` makes it; it is thread-safe. Commands of different sessions run side by side. Leave the
-    `with` block, or call `close`, and nothing of it stays behind; the environment's `cleanup` does the same.
+    Returned by `BaseEnvironment.session`; thread-safe. Commands of different sessions run in parallel. Leave the `with`
+    block, or call `close`, to end all processes of the session. The environment's `cleanup` closes all sessions.
 
     Args:
-        name: The name that it was asked for by.
+        name: Name of the session.
         env: The environment.
-        user: The user that its commands run as; None is the target's own.
+        user: User of the target that runs the commands; None is the target's default user.
     """
 
     def __init__(self, name: str, env: BaseEnvironment, user: str | None) -> None:
         self.name = name
-        """The name that it was asked for by."""
+        """Name of the session."""
         self.user = user
-        """The user that its commands run as; None is the target's own."""
+        """User of the target that runs the commands; None is the target's default user."""
         self._host = env
 
     @property
@@ -49,18 +49,18 @@ class EnvironmentSession(ABC):
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """True while a command runs in it."""
+        """True while a command runs in the session."""
 
     @property
     @abstractmethod
     def cwd(self) -> str:
-        """Its working directory, as known from the last command that ended. Raises as `BaseEnvironment.cwd` does."""
+        """Working directory after the last finished command. Raises the errors of `BaseEnvironment.cwd`."""
 
     def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Run a command in this session and wait for it, see `BaseEnvironment.execute`.
+        """Run a command in this session and wait for the result, see `BaseEnvironment.execute`.
 
         Raises:
-            TerminalError: Also when the session was closed.
+            TerminalError: Also if the session was closed.
         """
         return self._execution(command, **options).result()
 
@@ -79,24 +79,24 @@ class EnvironmentSession(ABC):
     @property
     @abstractmethod
     def _known_cwd(self) -> str | None:
-        """Its directory as the last command left it; None before the first, if nothing names one."""
+        """Working directory after the last command; None before the first, if no setting names one."""
 
     @abstractmethod
     async def _run(self, call: Call[Any], command: CheckedCommand) -> Ended:
-        """Run a command on the loop, which was checked, and of which the hooks were asked."""
+        """Run a validated and permitted command on the loop."""
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End the command that runs in this session, from any thread; others go on. Without one, does nothing.
+        """End the running command of this session, from any thread. Idle, does nothing.
 
-        A command that waits for the target to start raises `StartStoppedError`.
+        A command that waits for the target's start raises `StartStoppedError`.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """End the command that runs, the shell, and what commands of this session have left in the background.
+        """End the running command, the shell, and the background processes of this session.
 
-        Safe to call twice, and from any thread but one that runs a command in it.
+        A second call does nothing. Callable from any thread except one that runs a command in the session.
         """
 
     def __enter__(self) -> Self:
@@ -109,7 +109,7 @@ class EnvironmentSession(ABC):
 
 
 class Sessions:
-    """The named sessions of an environment that are open."""
+    """The open named sessions of an environment."""
 
     def __init__(self) -> None:
         self._open: dict[str, EnvironmentSession] = {}
@@ -122,7 +122,7 @@ class Sessions:
         user: str | None,
         make: Callable[[str, str | None, str | None], EnvironmentSession],
     ) -> EnvironmentSession:
-        """Return the session of a name, made unless it is open, see `BaseEnvironment.session`."""
+        """Return the named session, created unless open, see `BaseEnvironment.session`."""
         _check(name, cwd)
         with self._lock:
             found = self._open.get(name)
@@ -137,7 +137,7 @@ class Sessions:
             return made
 
     def close(self) -> None:
-        """Close those that are open."""
+        """Close all open sessions."""
         with self._lock:
             found, self._open = list(self._open.values()), {}
         for each in found:

@@ -1,7 +1,7 @@
-"""The settings: those of all backends, and the base of the settings of one backend.
+"""Settings of all environments, and the base class of a backend's own settings.
 
-A setting has one name, that of its field. The prefix of its backend may stand before it, and does in its variable. The
-values come from `sources`.
+A setting's name is its field's name. The backend's prefix is optional before a name, and required in a variable's name.
+Module `sources` loads the values.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ CONFIG_FILE = "config.yaml"
 
 
 def config_path() -> str:
-    """Return the path of `config.yaml`: as text, as most have no such file and need no `pathlib`, which takes long."""
+    """Return the path of `config.yaml` as text: importing `pathlib` is slow, and most users have no such file."""
     home = os.environ.get("HERMES_HOME") or "~/.hermes"
     return os.path.join(os.path.expanduser(home), CONFIG_FILE)  # noqa: PTH111, PTH118
 
 
 def hermes_home() -> Path:
-    """Return the directory of the user's settings: `HERMES_HOME`, or `~/.hermes` when unset or empty."""
+    """Return the directory of the user's settings: `HERMES_HOME`, or `~/.hermes` if unset or empty."""
     from pathlib import Path
 
     return Path(config_path()).parent
@@ -38,14 +38,14 @@ _SHELLS = (
     *("~/.bashrc", "~/.bash_profile", "~/.bash_login", "~/.bash_logout", "~/.bash_aliases", "~/.profile"),
     *("~/.zshrc", "~/.zshenv", "~/.zprofile", "~/.zlogin", "~/.zlogout", "~/.config/fish"),
 )
-"""Files that the next shell of the target's user runs."""
+"""Files run by the next shell of the target's user."""
 _SESSIONS = ("~/.config/autostart", "~/.config/systemd", "~/Library/LaunchAgents")
 """Directories whose entries the user's next login runs."""
 _CREDENTIALS = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.kube", "~/.docker"),
     *("~/.netrc", "~/.pgpass", "~/.git-credentials", "~/.gitconfig", "~/.config/git", "~/.npmrc", "~/.pypirc"),
 )
-"""Keys, and settings that choose keys and the programs that provide them."""
+"""Keys, and settings that select keys and their providers."""
 _SYSTEM = (
     *("/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/doas.conf"),
     *("/etc/pam.d", "/etc/ssh", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/environment"),
@@ -53,46 +53,47 @@ _SYSTEM = (
     *("/var/spool/cron", "/etc/systemd", "/etc/init.d", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     "/boot",
 )
-"""Accounts and rights on the target, and programs that it runs by itself."""
+"""Accounts and permissions on the target, and programs run automatically."""
 
 WRITE_DENYLIST = (*_CREDENTIALS, *_SHELLS, *_SESSIONS, "~/.hermes/config.yaml", *_SYSTEM)
-"""Files, and directories with all below them, of the target: `~` is its user's home."""
+"""Files and directory trees of the target; `~` is the home of the target's user."""
 
 RESOURCE_SETTINGS = ("container_cpu", "container_memory", "container_disk", "container_pids")
-"""Limits that a backend holds, or refuses. None is its own choice, and 0 is no limit, which all of them have."""
+"""Resource limits, enforced or refused by a backend. None is the backend's default; 0, accepted by all backends, is
+no limit."""
 NOT_A_SETTING: Mapping[str, bool] = {"computed": True}
-"""`field(metadata=...)` of a field that is filled in by code and that no source may set."""
+"""`field(metadata=...)` of a field filled in by code, closed to all sources."""
 NOT_IN_FILE: Mapping[str, bool] = {"secret": True}
-"""`field(metadata=...)` of a secret, which is refused in `config.yaml`."""
+"""`field(metadata=...)` of a secret, refused in `config.yaml`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendSettings:
-    """The settings of one backend alone. A backend derives its own class, and names it as its `settings_class`.
+    """Base class of a backend's own settings. A backend derives a class and sets it as its `settings_class`.
 
-    That is a frozen dataclass of keyword-only fields, each with a default, a docstring and a type that pydantic can
-    check. With the prefix `docker_`, a field `image` is `image` or `docker_image` in `config.yaml` and as an argument,
-    `TERMINAL_DOCKER_IMAGE` as a variable, and `settings.docker.image` to read. Hide from the repr what may be secret.
+    The class is a frozen dataclass of keyword-only fields, each with a default, a docstring and a type for pydantic.
+    With the prefix `docker_`, a field `image` is `image` or `docker_image` in `config.yaml` and as an argument,
+    `TERMINAL_DOCKER_IMAGE` as a variable, and `settings.docker.image` in code. Exclude possible secrets from the repr.
     """
 
     prefix: ClassVar[str] = ""
-    """The beginning of the full names of its fields, such as `docker_`."""
+    """Prefix of the full names of the fields, such as `docker_`."""
     enforces: ClassVar[frozenset[str]] = frozenset()
-    """The limits of `RESOURCE_SETTINGS` that the backend enforces. The others are refused."""
+    """Limits of `RESOURCE_SETTINGS` that the backend enforces. Others are refused."""
     carries: ClassVar[bool] = False
-    """Whether the engine of another backend can be on a target of this one: whether `over` can name it."""
+    """True if another backend's engine can run on a target of this backend, see `over`."""
     goes_over: ClassVar[bool] = False
-    """Whether the backend can have its engine on another machine, see `over`."""
+    """True if the backend's engine can run on another machine, see `over`."""
     puts_aside: ClassVar[Mapping[str, Collection[str]]] = {}
-    """By the full name of a setting, such as `docker_container`, the full names of the settings that contradict it. A
-    value of theirs from a lower source is dropped: an argument names a container, and `config.yaml` an image."""
+    """Conflicting settings, by full name, such as for `docker_container`. A value of theirs from a lower source is
+    dropped: for example, an argument names a container, and `config.yaml` an image."""
 
     @classmethod
     def of(cls, settings: EnvironmentSettings) -> Self:
-        """Return the settings of this class that `settings` hold, or the defaults if none were loaded.
+        """Return the settings of this class in `settings`, or the defaults if none were loaded.
 
         Raises:
-            SettingsError: They are another backend's.
+            SettingsError: The settings belong to another backend.
         """
         if isinstance(settings.own, cls):
             return settings.own
@@ -101,14 +102,14 @@ class BackendSettings:
         raise SettingsError(f"the settings are those of backend {settings.env!r}, and hold no {cls.prefix}*")
 
     def check(self, settings: EnvironmentSettings) -> None:
-        """Refuse limits that would have no effect, and then what `refuse` does.
+        """Refuse limits without effect, then call `refuse`.
 
         Args:
-            settings: All settings, these among them.
+            settings: All settings, including these.
 
         Raises:
-            SettingsError: A value cannot be understood, or two of them contradict each other.
-            UnsupportedError: The backend cannot do what is asked for. It names the setting.
+            SettingsError: A value is malformed, or two values contradict each other.
+            UnsupportedError: The backend does not support a setting. The message names the setting.
         """
         for name in RESOURCE_SETTINGS:
             if getattr(settings, name) and name not in self.enforces:
@@ -119,43 +120,43 @@ class BackendSettings:
         self.refuse(settings)
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the names of those of `RESOURCE_SETTINGS` that the backend never holds, if set as they are here.
+        """Return the names of `RESOURCE_SETTINGS` that the backend never enforces with these settings.
 
         Args:
-            settings: All settings, these among them.
+            settings: All settings, including these.
         """
         return frozenset(RESOURCE_SETTINGS) - self.enforces
 
     def at(self, url: str) -> Self:
-        """Return settings that lead to the host of a URL such as `ssh://user@host:22`, and else are these.
+        """Return a copy that leads to the host of a URL such as `ssh://user@host:22`.
 
         Raises:
-            SettingsError: The URL is none of such a host.
+            SettingsError: The URL does not lead to such a host.
         """
         raise SettingsError(f"{url!r} leads to no machine that has an engine")
 
     def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
-        """Return another backend that these settings ask for, and its own settings by name; None for this one."""
+        """Return another backend requested by these settings, and its settings by name; None for this backend."""
         return None
 
     @classmethod
     def check_credentials(cls) -> None:
         """Look for a service's credentials in variables and files, without importing its client library.
 
-        A backend without such a service, or with nothing to be seen this way, returns.
+        Returns without error for a backend without a service, or with credentials in other places.
 
         Raises:
-            EnvironmentStartError: This machine has none.
+            EnvironmentStartError: This machine has no credentials.
         """
 
     def target_variables(self) -> Mapping[str, str]:
-        """Return the variables that these settings set for everything in the target; none, if not overridden."""
+        """Return the variables set by these settings for all processes of the target; empty unless overridden."""
         return {}
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse what the backend cannot do or understand, before anything is started; nothing, if not overridden.
+        """Refuse unsupported or malformed settings before any start. Does nothing unless overridden.
 
-        Arguments and errors are those of `check`.
+        Arguments and errors: see `check`.
         """
 
 
@@ -180,7 +181,7 @@ class EnvironmentSettings:
     persistent_shell: bool = True
     """True: one shell runs all commands of a session. False: each command gets a new shell."""
     max_output_bytes: PositiveInt = 10_000_000
-    """Bytes of a command's output that are kept; the middle of a longer output is cut and counted."""
+    """Bytes of a command's output that are kept; of more, the middle is cut and counted."""
     task_id: str = "default"
     """Name of the task; labels the target, and finds kept files again."""
     env_passthrough: tuple[str, ...] = ()
@@ -197,11 +198,11 @@ class EnvironmentSettings:
     """Seconds that each of these files may take."""
 
     redact_secrets: bool = True
-    """True: a model sees `[REDACTED:NAME]` in place of known secrets and of texts with the form of a key."""
+    """True: a model sees `[REDACTED:NAME]` in place of secrets and of texts in the form of a key."""
     strip_ansi: bool = True
     """True: terminal controls, such as colours, are removed from output for a model."""
     record: str | None = None
-    """File on this machine that receives a record of all actions, one JSON object a line."""
+    """File on this machine that records all actions, one JSON object a line."""
     telemetry_text: bool = False
     """True: OpenTelemetry spans hold the text of commands and scripts, without known secrets."""
     write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
@@ -229,10 +230,10 @@ class EnvironmentSettings:
     own_over: BackendSettings | None = field(default=None, metadata=NOT_A_SETTING)
     """The settings of the backend that `over` names; None without one."""
 
-    # Only a wing knows the type of its own settings; `DockerSettings.of(settings)` is the same with its type.
+    # Only a backend's package knows the type of its settings; `DockerSettings.of(settings)` returns it typed.
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        """Return the settings of the backend, by its prefix without the underscore."""
-        if name.startswith("_") or name in ("own", "own_over"):  # what copying and pickling look for in an empty object
+        """Return the backend's settings, by its prefix without the underscore."""
+        if name.startswith("_") or name in ("own", "own_over"):  # looked up in an empty object by copy and pickle
             raise AttributeError(name)
         for own in (self.own, self.own_over):
             if own and name == own.prefix.removesuffix("_"):
@@ -244,26 +245,26 @@ class EnvironmentSettings:
 
 
 def of_new_targets(prefix: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the full names of all settings that say what a new target is to be.
+    """Return the full names of all settings for new targets.
 
     Args:
-        prefix: That of the backend.
-        names: Names of its own among them, without the prefix.
+        prefix: Prefix of the backend.
+        names: Names of the backend's settings for new targets, without the prefix.
     """
     return frozenset({*(prefix + name for name in names), *RESOURCE_SETTINGS, "container_persistent"})
 
 
 def refuse_beside(settings: EnvironmentSettings, joined: str, names: Iterable[str]) -> None:
-    """Refuse settings that say what a new target is to be, where there is one that runs already.
+    """Refuse settings for new targets beside a running target.
 
     Args:
         settings: All settings.
-        joined: The setting that names the target.
-        names: Names of the backend's own settings that are for new targets alone, without its prefix.
+        joined: The setting that names the running target.
+        names: Names of the backend's settings for new targets, without the prefix.
 
     Raises:
         UnsupportedError: A limit is set.
-        SettingsError: Another one of them is set.
+        SettingsError: Another such setting is set.
     """
     limits = [name for name in RESOURCE_SETTINGS if getattr(settings, name)]
     if limits:

@@ -1,12 +1,12 @@
-"""The sources of settings, and how they are brought together.
+"""Sources of settings, and their merge.
 
-In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables
-`TERMINAL_*`, the arguments of `create_environment`. The setting `image` of backend `docker` is `TERMINAL_DOCKER_IMAGE`
-as a variable; lists and mappings are written there as JSON. In the file it is `image` or `docker_image`, as an argument
-too. In the file and in variables an empty text is not set.
+In rising priority: defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables `TERMINAL_*`, the
+arguments of `create_environment`. The setting `image` of backend `docker` is the variable `TERMINAL_DOCKER_IMAGE`; in
+the file and as an argument it is `image` or `docker_image`. Variables hold lists and mappings as JSON. Empty text in
+the file and in variables means unset.
 
-A name that is unknown, and near to one of ours, is an error, and another one is passed over with a warning: the file is
-shared with hermes-agent, whose next release may have more of them. An argument has to be known.
+An unknown name similar to a known one is an error; any other unknown name is ignored with a warning, as the file is
+shared with hermes-agent, whose next release may have more names. An unknown argument is an error.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
     import yaml
 
 LONGEST = 1_000_000
-"""Characters of a document."""
+"""Maximum characters of a document."""
 DEEPEST = 50
-"""Collections within each other."""
+"""Maximum depth of nested collections."""
 _DEEPEST_ELSEWHERE = 200
-"""The same in the whole document, with sections of other programs: PyYAML takes seconds for 1,500."""
+"""Maximum depth in other programs' sections: PyYAML takes seconds for 1,500."""
 MOST_VALUES = 50_000
-"""Values of what is read, each counted as often as aliases repeat it."""
+"""Maximum values of a section, counting each repetition by an alias."""
 
 
 def read_mapping(text: str, where: str) -> Document:
-    """Read a YAML document whose top is a mapping.
+    """Parse a YAML document with a mapping at the top.
 
     Args:
         text: The document.
-        where: Its name in errors, which never quote it: it may hold secrets.
+        where: Name of the document in errors. Errors never quote the document, which may hold secrets.
 
     Raises:
-        SettingsError: It is not valid YAML, no mapping, or longer than `LONGEST`.
+        SettingsError: The text is not valid YAML, not a mapping, or longer than `LONGEST`.
     """
     import yaml
 
@@ -76,14 +76,14 @@ def read_mapping(text: str, where: str) -> Document:
 
 @cache
 def _loader() -> type[yaml.SafeLoader]:
-    """Return a loader that refuses deep documents as soon as it has read that far."""
+    """Return a loader that refuses deep documents before reading further."""
     import yaml
 
     class Loader(yaml.SafeLoader):
         depth = 0
 
         def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
-            if self.flow_level > _DEEPEST_ELSEWHERE:  # it reads up to 1,024 of these ahead
+            if self.flow_level > _DEEPEST_ELSEWHERE:  # the scanner reads up to 1,024 levels ahead
                 raise RecursionError
             super().fetch_flow_collection_start(token)
 
@@ -99,20 +99,20 @@ def _loader() -> type[yaml.SafeLoader]:
 
 
 class Document:
-    """A YAML document. A value is made when it is asked for: faults of the other values are not looked at.
+    """A YAML document. Values are built on request, so that faults elsewhere in the document do not matter.
 
     Args:
-        entries: The keys and values at its top.
-        where: Its name in errors.
+        entries: Keys and values at the top.
+        where: Name of the document in errors.
     """
 
     def __init__(self, entries: list[tuple[yaml.Node, yaml.Node]], where: str) -> None:
         self._entries = entries
         self._where = where
-        self._lock = Lock()  # what is merged with << is merged into the nodes, as their values are made
+        self._lock = Lock()  # building a value merges << keys into the nodes
 
     def names(self) -> dict[str, list[str] | None]:
-        """Return the keys at the top that are text, each with those of its value: None where that is no mapping."""
+        """Return the text keys at the top, each with the keys of its mapping; None if the value is not a mapping."""
         import yaml
 
         found: dict[str, list[str] | None] = {}
@@ -124,11 +124,11 @@ class Document:
         return found
 
     def value(self, key: str) -> object:
-        """Return the value of a key at the top; None where there is none.
+        """Return the value of a key at the top; None if missing.
 
         Raises:
-            SettingsError: A key is there twice, at the top or in that value, a top key is no text, or the value does
-                not fit its tag, is nested too deeply or too large.
+            SettingsError: A key occurs twice, at the top or in the value; a top key is not text; or the value does not
+                fit its tag, is nested too deeply or is too large.
         """
         import yaml
 
@@ -149,7 +149,7 @@ class Document:
 
 @contextlib.contextmanager
 def _faults_refused(where: str) -> Iterator[None]:
-    """Turn errors of PyYAML into settings errors, without its message, which quotes the line."""
+    """Convert PyYAML errors to settings errors, without PyYAML's message, which quotes the line."""
     import yaml
 
     try:
@@ -159,7 +159,7 @@ def _faults_refused(where: str) -> Iterator[None]:
         reason = _at(getattr(error, "problem_mark", None)) + (f": {str(problem)[:200]}" if problem else "")
     except RecursionError:
         reason = ": it is nested too deeply"
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # a date that is none, and the like
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # such as an impossible date
         reason = ": a value is not what it says to be"
     else:
         return
@@ -173,7 +173,7 @@ def _is_text(node: yaml.Node) -> bool:
 
 
 def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> int:
-    """Return the number of values of a node, aliases followed; refuse too many or too deep ones and double keys."""
+    """Return the number of values of a node, following aliases; refuse excess size, excess depth and duplicate keys."""
     import yaml
 
     if depth > DEEPEST:
@@ -216,17 +216,17 @@ SECTIONS: Mapping[str, Collection[str]] = {
         *("tavily_url", "timeout", "user_agent"),
     ),
 }
-"""The sections of `config.yaml` that are read here, with their keys; those of `terminal` are in `GENERAL` and in the
-settings of the backends, and `security` has keys of hermes-agent alone. The others belong to other programs."""
+"""Sections of `config.yaml` used here, with their keys. Keys of `terminal` are in `GENERAL` and in the backends'
+settings; keys of `security` belong to hermes-agent. All other sections belong to other programs."""
 GUARDS = (
     *("destructive_commands", "local_sandbox", "scrub_env", "write_denylist", "write_safe_root"),
     *("bubblewrap_network", "daytona_network", "docker_network", "modal_network", "singularity_network"),
 )
-"""Guards whose names no other program has: an error in sections of other programs."""
+"""Security settings with unique names: an error in sections of other programs."""
 
 
 def is_config_empty() -> bool:
-    """Return whether there is no `config.yaml`, or nothing in it. Raises SettingsError if it cannot be read."""
+    """Return True if `config.yaml` is missing or empty. Raises SettingsError if the file cannot be read."""
     return not _read(config_path()).strip()
 
 
@@ -234,22 +234,22 @@ def read_config_section(name: str) -> tuple[dict[str, object], str]:
     """Read one section of `config.yaml`.
 
     Args:
-        name: The section's key at the top of the file.
+        name: Key of the section at the top of the file.
 
     Returns:
-        The section, empty when it or the file is missing, and the path of the file.
+        The section, empty if missing, and the path of the file.
 
     Raises:
-        SettingsError: The file cannot be read, is no regular file, or is not YAML; it or the section is not a mapping;
-            a section's name is nearly one of ours; or a setting of ours stands outside of its section. If it were
-            passed over, a command could run on this machine, or without a guard.
+        SettingsError: The file cannot be read, is not a regular file or is not YAML; file or section is not a mapping;
+            a section's name is similar to a known one; or a known setting stands outside of its section. Ignoring such
+            a setting could run commands on this machine, or without a guard.
     """
     path = config_path()
     text = _read(path)
     section = _document(text, path).value(name) if text.strip() else None
     if section is None:
         return {}, path
-    if name == "security" and not isinstance(section, dict):  # hermes-agent's, whose faults are not looked at
+    if name == "security" and not isinstance(section, dict):  # a section of hermes-agent, not validated here
         return {}, path
     if not isinstance(section, dict):
         kind = type(section).__name__
@@ -261,15 +261,15 @@ def read_config_section(name: str) -> tuple[dict[str, object], str]:
 
 
 def config_layer(section: str) -> Layer:
-    """Return a section of `config.yaml`, without the keys that are far from all of ours, for `validated`.
+    """Return a section of `config.yaml` for `validated`, without unknown keys.
 
-    An empty text is not set. Keys of hermes-agent are translated.
+    Empty text means unset. Keys of hermes-agent are translated.
 
     Args:
         section: `approvals`, `code_execution` or `web`.
 
     Raises:
-        SettingsError: As `read_config_section`; or a key is near to one of ours, or belongs to another section.
+        SettingsError: See `read_config_section`; or a key is similar to a known one, or belongs to another section.
     """
     names, kept = SECTIONS[section], {}
     for name, given in _file_layer(section).items():
@@ -287,7 +287,7 @@ def config_layer(section: str) -> Layer:
 def _file_layer(section: str) -> Layer:
     if is_config_empty():
         return {}
-    from environments.legacy import translated  # with a long table, which a run on the defaults does without
+    from environments.legacy import translated  # a long table, not needed on defaults
 
     return translated(section, _section_layer(section), _section_layer)
 
@@ -299,7 +299,7 @@ def _section_layer(section: str) -> Layer:
 
 def _read(path: str) -> str:
     try:
-        # Without waiting for the writer of a FIFO.
+        # Does not wait for the writer of a FIFO.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISREG(mode):
@@ -316,7 +316,7 @@ def _read(path: str) -> str:
     raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
 
 
-@lru_cache(maxsize=1)  # each section is asked for apart, and reading a long file takes 50 ms
+@lru_cache(maxsize=1)  # sections are requested one by one, and parsing a long file takes 50 ms
 def _document(text: str, path: str) -> Document:
     document = read_mapping(text, path)
     for name, keys in document.names().items():
@@ -334,9 +334,9 @@ def _document(text: str, path: str) -> Document:
 
 
 def _check_top(name: str, keys: list[str] | None, document: Document, path: str) -> None:
-    """Refuse a key at the top that is, or is nearly, a section or a setting here, and warn of a name in general use.
+    """Refuse a top key equal or similar to a section or a setting, and warn of a common setting name.
 
-    A mapping of any other name than those of `GUARDS` is another program's section.
+    A mapping under any other name, except those of `GUARDS`, is another program's section.
     """
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
     if near := nearest(plain, SECTIONS, SLIP):
@@ -361,18 +361,15 @@ def _check_top(name: str, keys: list[str] | None, document: Document, path: str)
 
 @cache
 def _distinct_names() -> frozenset[str]:
-    """Return the settings that are refused at the top: general ones, those with a prefix, rules and guards.
-
-    The short name of a backend's setting, such as `user`, may be another program's there.
-    """
+    """Return the settings refused at the top: general ones, prefixed ones, rules and guards."""
     prefixed = [name for backend in BUILT_IN for name in _prefixed(backend_settings_class(backend))]
-    guards = (*GUARDS, "network", *setting_names(backend_settings_class("local")))  # of which all are for its sandbox
+    guards = (*GUARDS, "network", *setting_names(backend_settings_class("local")))  # all are for local's sandbox
     return frozenset({*GENERAL, *SECTIONS["approvals"], *guards, *prefixed} - {"env"})
 
 
 @cache
 def _homes() -> Mapping[str, tuple[str, ...]]:
-    """Return the sections of each setting, by the names that it may have in the file, hermes-agent's among them."""
+    """Return the sections of each setting by its names in the file, including those of hermes-agent."""
     from environments.legacy import OLDER
 
     homes: dict[str, tuple[str, ...]] = {}
@@ -386,7 +383,7 @@ def _homes() -> Mapping[str, tuple[str, ...]]:
 
 
 def _sections_of(name: str) -> str:
-    """Return the sections that have a setting, as words of an error; nothing if there is none."""
+    """Return the sections of a setting, as words for an error; empty if unknown."""
     return " or ".join(_homes().get(name, ()))
 
 
@@ -401,26 +398,25 @@ GENERAL = frozenset(setting_names(EnvironmentSettings))
 
 
 def load_settings(backend: str | None = None, **overrides: object) -> EnvironmentSettings:
-    """Bring the settings together from all sources.
+    """Merge the settings of all sources.
 
     Args:
-        backend: The backend's name, over all sources; None leaves it to them.
-        overrides: Settings over all sources, by name, with or without the backend's prefix; None is not set.
+        backend: Name of a backend, or a class as `package.module:Class`; None uses the configured backend.
+        overrides: Settings by name.
 
     Returns:
-        The settings that all backends share, with those of this backend in `own`. Settings of other backends are left
-        out, right or wrong.
+        General settings, with the backend's in `own`. Settings of other backends are ignored, valid or not.
 
     Raises:
-        SettingsError: A name is unknown, or a value is not allowed. It names source, key and remedy.
-        UnsupportedError: The backend has no engine that could be on another machine, and `over` asks for one.
-        MissingExtraError: A backend installed apart lacks its client library.
+        SettingsError: A name is unknown, or a value is not allowed. The message names source, key and remedy.
+        UnsupportedError: `over` is set, and the backend has no engine to run on another machine.
+        MissingExtraError: The client library of an external backend is not installed.
     """
     file, variables = _terminal_layer(), _variable_layer()
     env, over = _chosen(backend, overrides, variables, file)
     names = _Names(env, over)
     if file or variables:
-        from environments.legacy import translated_for  # with a long table, as above
+        from environments.legacy import translated_for  # a long table
 
         file, variables = translated_for(env, file), translated_for(env, variables)
     arguments = names.of_arguments(overrides, named=backend is not None)
@@ -436,10 +432,10 @@ def load_settings(backend: str | None = None, **overrides: object) -> Environmen
 
 
 def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dict[str, object]:
-    """Return overrides of `load_settings` with the prefixes that were left out.
+    """Return overrides of `load_settings` with full names, prefixes added.
 
     Args:
-        backend: The backend they are for; None is the configured one.
+        backend: Backend of the overrides; None is the configured backend.
         overrides: Settings by name.
 
     Raises:
@@ -451,7 +447,7 @@ def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dic
 
 
 class _Names:
-    """The names that may be set for a backend: general ones, its own with and without prefix, and those of `over`."""
+    """The valid setting names for a backend: general, its own with and without prefix, and those of `over`."""
 
     def __init__(self, backend: str, over: str | None) -> None:
         self._backend = backend
@@ -464,7 +460,7 @@ class _Names:
         self._known = frozenset(GENERAL | self._own.keys() | self._of_over.keys())
 
     def of_file(self, layer: Layer) -> Layer:
-        """Return the values of `config.yaml` that are for this backend, by their full names."""
+        """Return the values of `config.yaml` for this backend, by full name."""
         kept = {}
         classes = (self._own_class, self._over_class)
         secrets = {own.prefix + each.name for own in classes for each in fields(own) if each.metadata.get("secret")}
@@ -481,9 +477,9 @@ class _Names:
         return kept
 
     def of_variables(self, layer: Layer) -> Layer:
-        """Return the values of variables that are for this backend.
+        """Return the values of variables for this backend.
 
-        A name far from all of ours, without a prefix of ours, is another program's: editors set TERMINAL_EMULATOR.
+        A name without our prefixes and unlike our names belongs to another program: editors set TERMINAL_EMULATOR.
         """
         kept = {}
         for name, given in self.without_foreign(layer).items():
@@ -496,9 +492,10 @@ class _Names:
         return kept
 
     def of_arguments(self, overrides: Mapping[str, object], *, named: bool) -> Layer:
-        """Return arguments by their full names, also those for other backends.
+        """Return all arguments by full name, including those for other backends.
 
-        Where the backend is named apart, `env` is that backend's own, such as docker_env. Else it names the backend.
+        If the backend is named separately, `env` is a setting of that backend, such as docker_env. Otherwise `env`
+        names the backend.
         """
         layer: Layer = {}
         for key, value in overrides.items():
@@ -517,11 +514,11 @@ class _Names:
         return layer
 
     def without_foreign(self, layer: Layer) -> Layer:
-        """Leave out the settings of other backends."""
+        """Drop the settings of other backends."""
         return {name: given for name, given in layer.items() if name in self._known or not self._is_foreign(name)}
 
     def settings(self, layers: Iterable[Layer]) -> EnvironmentSettings:
-        """Check every value of the layers, the later over the earlier, and build the settings."""
+        """Validate the values of all layers, later layers overriding earlier ones, and build the settings."""
         kept: list[Layer] = []
         for layer in layers:
             names = [name for name, given in layer.items() if given.value is not None]
@@ -541,11 +538,11 @@ class _Names:
         )
 
     def _unabbreviated(self, layer: Layer) -> Layer:
-        """Put the prefix of the file's backend before its settings; without one there, that of this backend."""
+        """Add the prefix of the file's backend to its settings; without a backend in the file, of this backend."""
         written = layer.get("env")
         backend = written.value if written and written.value is not None else self._backend
         if backend != self._backend and backend not in list(BUILT_IN):
-            return layer  # that of another distribution, which may not be installed here; or no text
+            return layer  # an external backend, possibly not installed here; or not text
         own = {short: full for full, short in _prefixed(backend_settings_class(str(backend))).items()}
         full_names = {}
         for name, given in layer.items():
@@ -565,13 +562,13 @@ class _Names:
     def _is_foreign(self, name: str) -> bool:
         prefixes = [_prefix(other) for other in BUILT_IN]
         if not name.startswith(tuple(prefixes)):
-            prefixes = [_prefix(other) for other in backend_names()]  # which takes a look at all that is installed
+            prefixes = [_prefix(other) for other in backend_names()]  # scans all installed entry points
         own = self._own_class.prefix
         longest = max((prefix for prefix in (*prefixes, own) if name.startswith(prefix)), key=len, default="")
         return longest not in ("", own, self._over_class.prefix)
 
     def _nearest(self, name: str, names: Iterable[str], cutoff: float) -> str | None:
-        """Return the nearest of some names; for a name with a prefix, of those with the same, which is not compared."""
+        """Return the most similar name. A prefixed name is compared without its prefix to names of the same prefix."""
         prefix = next((prefix for prefix in self._prefixes if name.startswith(prefix)), "")
         if not prefix:
             return nearest(name, names, cutoff)
@@ -580,7 +577,7 @@ class _Names:
         return prefix + near if near else None
 
     def _hint(self, name: str, cutoff: float) -> str:
-        """Return a hint at the backends or the section that have a setting, or at the nearest name; or nothing."""
+        """Return a hint at backends or sections with this setting, or at the most similar name; empty if none."""
         others = [other for other in BUILT_IN if name in setting_names(backend_settings_class(other))]
         if len(others) == 1:
             return f" (did you mean {_prefix(others[0]) + name!r}?)"
@@ -603,7 +600,7 @@ class _Names:
 
 
 def _hint_at_others(name: str) -> str:
-    """Return a hint at the nearest setting of any backend, or one that is a word of the name; or nothing."""
+    """Return a hint at the most similar setting of any backend, or at a setting contained in the name; or empty."""
     theirs = {other: setting_names(backend_settings_class(other)) for other in BUILT_IN}
     every = {own for names in theirs.values() for own in names}
     near = nearest(name, every, 0.6) or next((word for word in name.split("_") if word in every), None)
@@ -612,7 +609,7 @@ def _hint_at_others(name: str) -> str:
 
 
 _ENV_MAPPING = "\0env"
-"""Stands for `env` in the file where it is the variables of a backend, and not its name."""
+"""Key for `env` in the file if its value is the backend's variables instead of the backend's name."""
 
 
 def _terminal_layer() -> Layer:
@@ -634,7 +631,7 @@ def _variable_layer() -> Layer:
         for variable, text in own_variables().items()
         if variable.startswith(VARIABLE_PREFIX)
     }
-    if "env" in found and found["env"].value is None:  # where commands run is never a matter of oversight
+    if "env" in found and found["env"].value is None:  # an empty backend name is never ignored
         raise SettingsError(f"{found['env'].where}: it should be the name of a backend: {', '.join(backend_names())}")
     if not found:
         return found
@@ -646,7 +643,7 @@ def _variable_layer() -> Layer:
 def _chosen(
     backend: str | None, overrides: Mapping[str, object], variables: Layer, file: Layer
 ) -> tuple[str, str | None]:
-    """Return the backend, and the one that leads to its engine; None if the engine is on this machine."""
+    """Return the backend, and the backend that leads to its engine; None for an engine on this machine."""
     named = Given(overrides.get("env"), "argument env") if backend is None else Given(backend, "argument backend")
     env = EnvironmentSettings().env
     for given in (named, variables.get("env"), file.get("env")):
@@ -660,7 +657,7 @@ def _chosen(
     sources = (argument, variables.get("over"), file.get("over"))
     over = next((given for given in sources if given is not None and given.value is not None), None)
     if over is None or (named.value is not None and over is not argument and not _has_engine(env)):
-        return env, None  # one that is configured is not meant for a backend that has no engine
+        return env, None  # a configured `over` does not apply to a backend without an engine
     _check_over(env, over)
     return env, str(over.value)
 
@@ -670,7 +667,7 @@ def _has_engine(backend: str) -> bool:
 
 
 def _check_over(backend: str, given: Given) -> None:
-    """Refuse a backend that leads to no machine with an engine, or has none that could be on one."""
+    """Refuse a value of `over` that leads to no machine with an engine, and a backend without an engine."""
     if not _has_engine(backend):
         raise UnsupportedError(
             f"{given.where}: backend {backend!r} has no engine that could be on another machine; leave over "
@@ -685,7 +682,7 @@ def _check_over(backend: str, given: Given) -> None:
 
 
 def _prefixed(own: type[BackendSettings]) -> dict[str, str]:
-    """Return the short names of a backend's settings by the full ones."""
+    """Return a backend's short setting names by full name."""
     return {own.prefix + name: name for name in setting_names(own)}
 
 

@@ -1,4 +1,4 @@
-"""What and where a target is, how a person gets into it, and where its ports can be reached."""
+"""The target of an environment: kind, name, place, login command, and addresses of ports."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ HIGHEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to connect to, from this process. As text it is `host:port`."""
+    """An address to connect to from this process. `str()` returns `host:port`."""
 
     host: str
     port: int
     url: str = ""
-    """Where the port speaks HTTP: the address to ask, without a slash at its end. Where a service gives the port out
-    by HTTPS alone, connecting to host and port has to begin with TLS."""
+    """Base URL of an HTTP server on the port, without a trailing slash. If the service offers HTTPS only, a
+    connection to host and port must begin with TLS."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What a request to `url` has to carry, as it is how the service knows that it is allowed; mostly nothing."""
+    """Headers required for requests to `url`, such as an access token; normally empty."""
 
     def __post_init__(self) -> None:
         if not self.url:
@@ -32,11 +32,11 @@ class Address:
 
 
 def checked_port(port: object) -> int:
-    """Return the number of a TCP port.
+    """Validate a TCP port.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: There is no such port.
+        TypeError: The value is not a whole number.
+        ValueError: The value is out of range.
     """
     if isinstance(port, bool) or not isinstance(port, int):
         raise TypeError(f"port is of type {type(port).__name__}; give a whole number")
@@ -50,27 +50,26 @@ TargetKind = Literal["machine", "container", "host", "instance", "sandbox"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The one place in which an environment runs its commands now. After a loss it may be another one."""
+    """The current target of an environment. A lost target may be replaced by another."""
 
     backend: str
-    """The backend's name."""
+    """Name of the backend."""
     kind: TargetKind
-    """What it is: this `machine`, a `host` behind a link, a `container`, an `instance` or a `sandbox`."""
+    """This `machine`, a `host` behind a link, a `container`, an `instance` or a `sandbox`."""
     id: str
-    """What its engine or service knows it by, in full; for a machine or host its name there."""
+    """Full id in the engine or service; for a machine or host its own name."""
     name: str = ""
-    """What people call it, where that is something else than the id."""
+    """Name for people, if different from the id."""
     host: str = ""
-    """Where it is: the host of its engine, the address of its service, or this machine's name; empty if nobody
-    knows."""
+    """Host of the engine, address of the service, or name of this machine; empty if unknown."""
     enter: tuple[str, ...] = ()
-    """The program and its arguments by which a person gets a shell in it from here; empty if there is no such program.
-    It holds no secret."""
+    """Program and arguments that open a shell in the target for a person on this machine; empty without such a
+    program. Holds no secret."""
 
     def enter_as(self, user: str) -> tuple[str, ...]:
-        """Return what `enter` is, for getting in as a user of the target: empty if there is no such program.
+        """Return `enter` for a user of the target; empty if there is no such program.
 
-        It is known for a container that an engine of this machine runs.
+        Available for a container of an engine on this machine.
 
         Args:
             user: A name or a number.
@@ -90,5 +89,5 @@ class Target:
 
 
 def this_machine() -> str:
-    """Return this machine's name."""
+    """Return the name of this machine."""
     return socket.gethostname()

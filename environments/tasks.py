@@ -1,4 +1,4 @@
-"""Environments by task: made or found by its id, reused, and cleaned up when they are idle for long."""
+"""Environments by task: created or found by task id, reused, and cleaned up when idle."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from environments.settings import EnvironmentSettings
 from environments.sources import load_settings, with_full_names
 
 _HOOKS = frozenset(create_environment.__kwdefaults__ or ())
-"""The arguments of `create_environment` that are no settings, such as `approve`."""
+"""Arguments of `create_environment` apart from settings, such as `approve`."""
 
 
 class TaskSettings:
-    """The arguments of `create_environment`, by name, where `backend` or `env` names the backend.
+    """Named arguments of `create_environment`; `backend` or `env` names the backend.
 
     Args:
-        given: The arguments; None means not set.
+        given: The arguments; None means unset.
 
     Raises:
-        SettingsError: The backend is no text.
+        SettingsError: The backend is not text.
     """
 
     def __init__(self, given: Mapping[str, object]) -> None:
         found = {name: value for name, value in given.items() if value is not None}
         self.hooks: Mapping[str, Any] = {name: found.pop(name) for name in _HOOKS & found.keys()}
-        """The arguments that are no settings, such as `approve`."""
+        """The arguments apart from settings, such as `approve`."""
         backend = found.pop("backend") if "backend" in found else found.pop("env", None)
         if backend is not None and not isinstance(backend, str):
             raise SettingsError(f"backend: it should be the name of a backend, and is a {type(backend).__name__}")
@@ -41,16 +41,16 @@ class TaskSettings:
         self._settings = found
 
     def arguments(self) -> dict[str, Any]:
-        """Return all of them for `create_environment`."""
+        """Return all arguments for `create_environment`."""
         backend = {} if self._backend is None else {"backend": self._backend}
         return {**backend, **self._settings, **self.hooks}
 
     def loaded(self) -> EnvironmentSettings:
-        """Return all settings, with those of `config.yaml` and of variables. Raises as `load_settings` does."""
+        """Return all settings, including `config.yaml` and variables. Raises the errors of `load_settings`."""
         return load_settings(self._backend, **self._settings)
 
     def over(self, others: TaskSettings) -> dict[str, Any]:
-        """Return the arguments of others with these over them, for `create_environment`.
+        """Return these arguments, merged over others, for `create_environment`.
 
         Raises:
             SettingsError: A setting is given under two names, or the backend is unknown.
@@ -61,7 +61,7 @@ class TaskSettings:
         return TaskSettings({**settings, **others.hooks, **self.hooks, "backend": backend}).arguments()
 
     def differing(self, env: BaseEnvironment) -> list[str]:
-        """Return the names of the settings that an environment has otherwise.
+        """Return the names of the settings that differ from those of an environment.
 
         Raises:
             SettingsError: A setting is unknown, or its value is not allowed.
@@ -82,44 +82,47 @@ class TaskSettings:
 
 
 def _short(settings: EnvironmentSettings, name: str) -> str:
-    """Return the short name of a setting of the backend, and another name as it is."""
+    """Return a backend setting's name without prefix, and any other name unchanged."""
     short = name.removeprefix(settings.own.prefix)
     return short if name != short and hasattr(settings.own, short) else name
 
 
 def _value(settings: EnvironmentSettings, name: str) -> object:
-    """Return a setting by its full name; None for one of another backend."""
+    """Return a setting by its full name; None for a setting of another backend."""
     short = _short(settings, name)
     return getattr(settings if short == name else settings.own, short, None)
 
 
 REAP_INTERVAL = 5.0
-"""Seconds between looks for idle environments."""
+"""Seconds between checks for idle environments."""
 
 _log = logger(__name__)
 _lock = threading.RLock()
 _environments: dict[str, BaseEnvironment] = {}
 _making: dict[str, threading.Event] = {}
-"""By task, an event that is set once its environment is made, or could not be made."""
+"""By task, an event that is set after the creation of the environment, successful or not."""
 _registered: dict[str, TaskSettings] = {}
 _reaper: threading.Thread | None = None
 _stop = threading.Event()
 
 
 def get_environment(task_id: str = "default", **settings: object) -> BaseEnvironment:
-    """Return the environment of a task, and make it when the task has none yet.
+    """Return the environment of a task, created on first use.
 
-    It is cleaned up when nothing has used it for `settings.lifetime_seconds`, and at the end of this process.
+    The environment is cleaned up after `settings.lifetime_seconds` without use, and at the end of this process.
 
     Args:
-        task_id: Any text; the same text gets the same environment.
-        settings: The arguments of `create_environment`, over those of `register_task_settings`; `backend` or `env`
-            names the backend. An environment that is there already must have the same. Without any, it is returned as
-            it is.
+        task_id: Any text; the same text returns the same environment.
+        settings: Arguments of `create_environment`, over those of `register_task_settings`; `backend` or `env` names
+            the backend. An existing environment must have the same settings. Without settings, any existing environment
+            is returned.
+
+    Returns:
+        The environment of the task.
 
     Raises:
-        SettingsError: A setting is unknown, its value is not allowed, or the task's environment has another one.
-        UnsupportedError: The backend cannot do what a setting asks for.
+        SettingsError: A setting is unknown, its value is not allowed, or the task's environment has another value.
+        UnsupportedError: The backend does not support a setting.
         MissingExtraError: The backend's client library is not installed.
     """
     asked = TaskSettings(settings)
@@ -134,7 +137,7 @@ def get_environment(task_id: str = "default", **settings: object) -> BaseEnviron
                 ours = _making[task_id] = threading.Event()
         if others is None:
             return _made(task_id, asked, ours)
-        others.wait()  # creating starts nothing, so that this is soon over
+        others.wait()  # short: creation starts no target
     if differing := asked.differing(env):
         raise SettingsError(
             f"the environment of task {task_id!r} has another {', '.join(differing)}; call "
@@ -144,12 +147,12 @@ def get_environment(task_id: str = "default", **settings: object) -> BaseEnviron
 
 
 def _made(task_id: str, asked: TaskSettings, done: threading.Event) -> BaseEnvironment:
-    """Make an environment, outside of the lock: other tasks do not wait."""
+    """Create an environment outside of the lock, so that other tasks do not wait."""
     try:
         registered = _registered.get(task_id)
         env = create_environment(task_id=task_id, **(asked.over(registered) if registered else asked.arguments()))
         with _lock:
-            if _making.get(task_id) is done:  # and this is no child that was forked meanwhile
+            if _making.get(task_id) is done:  # False in a child forked meanwhile
                 _environments[task_id] = env
                 _ensure_reaper()
         return env
@@ -163,23 +166,23 @@ def _made(task_id: str, asked: TaskSettings, done: threading.Event) -> BaseEnvir
 def register_task_settings(task_id: str, **settings: object) -> None:
     """Register the settings of a task's environment, in place of earlier ones.
 
-    They go over `config.yaml` and variables, and under the arguments of `get_environment`. An environment that is there
-    already stays as it is.
+    They override `config.yaml` and variables, and are overridden by the arguments of `get_environment`. An existing
+    environment keeps its settings.
 
     Args:
         task_id: The task.
-        settings: As for `get_environment`. They are checked when the environment is made.
+        settings: As for `get_environment`; validated on creation of the environment.
     """
     _registered[task_id] = TaskSettings(settings)
 
 
 def clear_task_settings(task_id: str) -> None:
-    """Remove the registered settings of a task, if there are any."""
+    """Remove the registered settings of a task, if any."""
     _registered.pop(task_id, None)
 
 
 def cleanup_environment(task_id: str = "default") -> None:
-    """Clean up the environment of a task, if it has one. What is registered for the task stays."""
+    """Clean up the environment of a task, if any. Registered settings stay."""
     with _lock:
         env = _environments.pop(task_id, None)
     if env:
@@ -187,7 +190,7 @@ def cleanup_environment(task_id: str = "default") -> None:
 
 
 def cleanup_all() -> None:
-    """Clean up every environment. An error of one is logged, and the others follow."""
+    """Clean up all environments. An error is logged, and the next environment follows."""
     for task_id in list(_environments):
         with _logged(task_id):
             cleanup_environment(task_id)
@@ -195,15 +198,15 @@ def cleanup_all() -> None:
 
 @contextlib.contextmanager
 def _logged(task_id: str) -> Iterator[None]:
-    """Log an error of a clean-up."""
+    """Log an error of a cleanup."""
     try:
         yield
-    except Exception as error:  # a backend installed apart may raise anything
+    except Exception as error:  # an external backend may raise anything
         _log.warning("the environment of task %r could not be cleaned up: %s", task_id, type(error).__name__)
 
 
 def _ensure_reaper() -> None:
-    global _reaper  # noqa: PLW0603 - one for the process, started with the first environment
+    global _reaper  # noqa: PLW0603 - one reaper for the process, started with the first environment
     if _reaper is None:
         _reaper = threading.Thread(target=_reap, name="hermes-idle-reaper", daemon=True)
         _reaper.start()
@@ -211,8 +214,8 @@ def _ensure_reaper() -> None:
 
 
 def _forget() -> None:
-    """Begin anew in a forked child: the environments are the parent's, and so is the reaper's thread."""
-    global _lock, _reaper  # noqa: PLW0603 - both may be in a state that only the parent can get them out of
+    """Reset the state in a forked child: environments and reaper thread belong to the parent."""
+    global _lock, _reaper  # noqa: PLW0603 - only a thread of the parent could release the lock
     _lock = threading.RLock()
     _reaper = None
     _environments.clear()

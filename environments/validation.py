@@ -1,7 +1,7 @@
-"""Checks of settings: each value against the type of its field, each name against the names that there are.
+"""Validation of settings: values by the type of their field, names by similarity to the known names.
 
-A settings class is a frozen dataclass and no pydantic model: pydantic takes 100 ms to import, and a run on the defaults
-has nothing to check. It is imported with the first value that was set.
+A settings class is a frozen dataclass instead of a pydantic model: importing pydantic takes 100 ms, and a run on
+defaults validates no value. pydantic is imported with the first value set.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     SettingsClass = TypeVar("SettingsClass", bound=DataclassInstance)
 
 SLIP = 0.85
-"""Likeness, as difflib measures it, from which on one name is the other misspelt: `terminl` and `terminal` have 0.93,
-`terminal_ui` and `terminal` 0.84."""
+"""Similarity by difflib from which a name counts as a misspelling: `terminl` and `terminal` have 0.93, `terminal_ui`
+and `terminal` 0.84."""
 NEAR = 0.65
-"""Likeness of a name to ours from which on it is refused, where only names of ours are expected."""
+"""Similarity from which an unknown name is refused, among names expected to be ours."""
 
 
 class Given(NamedTuple):
-    """A value that was set. Its repr leaves the value out, which may be a secret."""
+    """A value from a source. The repr leaves out the value, possibly a secret."""
 
     value: object
     where: str
-    """The source and the key as the user wrote them, such as `variable TERMINAL_TIMEOUT`."""
+    """Source and key as written by the user, such as `variable TERMINAL_TIMEOUT`."""
 
     def __repr__(self) -> str:
         return f"Given({self.where})"
@@ -47,17 +47,17 @@ def setting_names(model: type[DataclassInstance]) -> list[str]:
 
 
 def validated(model: type[SettingsClass], *layers: Mapping[str, Given]) -> SettingsClass:
-    """Check every value of some layers, the later over the earlier, and build a settings object.
+    """Validate all values of some layers, later layers overriding earlier ones, and build a settings object.
 
-    A value of None is not set. Text becomes a number or a truth value (true, yes, on, 1, and their opposites) where the
-    field is one.
+    None means unset. Text is converted to a number or a boolean (true, yes, on, 1, and their opposites) by the field's
+    type.
 
     Args:
-        model: A dataclass whose annotations pydantic understands.
-        layers: Values by field name, lowest first.
+        model: A dataclass with annotations for pydantic.
+        layers: Values by field name, lowest priority first.
 
     Raises:
-        SettingsError: A name is unknown, or a value is not allowed; also when a later layer replaces it.
+        SettingsError: A name is unknown, or a value is not allowed, even if overridden by a later layer.
     """
     names = setting_names(model)
     values: dict[str, object] = {}
@@ -73,14 +73,14 @@ def validated(model: type[SettingsClass], *layers: Mapping[str, Given]) -> Setti
 
 
 def nearest(name: str, allowed: Iterable[str], cutoff: float) -> str | None:
-    """Return the allowed name that is most like another; None when all are less like it than `cutoff`, from 0 to 1."""
+    """Return the most similar allowed name; None below the similarity `cutoff`, from 0 to 1."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name, list(allowed), n=1, cutoff=cutoff)), None)
 
 
 def closest(name: str, allowed: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return ` (did you mean 'x'?)` for the nearest allowed name, or nothing when none is near. Arguments as above."""
+    """Return ` (did you mean 'x'?)` for the most similar allowed name, or empty text. Arguments: see `nearest`."""
     near = nearest(name, allowed, cutoff)
     return f" (did you mean {near!r}?)" if near else ""
 
@@ -89,7 +89,7 @@ def closest(name: str, allowed: Iterable[str], cutoff: float = 0.6) -> str:
 def _types(model: type[DataclassInstance]) -> dict[str, Any]:
     import pydantic
 
-    # The names in the annotations of settings classes, which are imported there for the type checker alone.
+    # Names in the annotations of settings classes, imported there for the type checker only.
     names = ("Field", "NonNegativeFloat", "NonNegativeInt", "PositiveFloat", "PositiveInt", "SecretStr")
     lazily_imported = {name: getattr(pydantic, name) for name in names}
     return get_type_hints(model, localns=lazily_imported, include_extras=True)
@@ -102,7 +102,7 @@ def _checked(model: type[DataclassInstance], name: str, given: Given) -> object:
         raise SettingsError(f"{given.where}: it is empty; give a value, or leave it out to get the default")
     adapter: pydantic.TypeAdapter[object] = pydantic.TypeAdapter(_types(model)[name])
     try:
-        # Strict for a truth value only: pydantic would otherwise take `true` for the number 1.
+        # Strict for booleans only: pydantic would convert `true` to the number 1.
         return adapter.validate_python(given.value, strict=isinstance(given.value, bool) or None)
     except pydantic.ValidationError as error:
         raise SettingsError(f"{given.where}: {_explained(error)}") from None
@@ -119,11 +119,11 @@ _KINDS = {
     "string": "text",
     "tuple": "a list",
 }
-"""The allowed kind of value, by the first word of pydantic's name of an error, such as `int_parsing`."""
+"""The allowed kind of value, by the first word of pydantic's error type, such as `int_parsing`."""
 
 
 def _explained(error: pydantic.ValidationError) -> str:
-    """Say what is allowed, without the value, which may be a secret."""
+    """Describe the allowed values, without the given value, possibly a secret."""
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
     place = "".join(f"[{part!r}]" for part in first["loc"])
     message = first["msg"].replace("Input should", "it should")
@@ -135,14 +135,14 @@ def _explained(error: pydantic.ValidationError) -> str:
 
 
 def from_variable(given: Given, default: object) -> Given:
-    """Read the JSON of a variable that is a list or a mapping.
+    """Parse the JSON of a variable for a list or a mapping.
 
     Args:
-        given: The text of the variable.
-        default: The setting's default, which tells a list, a mapping and other settings apart.
+        given: Text of the variable.
+        default: The setting's default; its type selects list, mapping or plain text.
 
     Raises:
-        SettingsError: The text is no JSON.
+        SettingsError: The text is not JSON.
     """
     if given.value is None or not isinstance(default, tuple | Mapping):
         return given
@@ -157,14 +157,14 @@ def from_variable(given: Given, default: object) -> Given:
 
 
 def from_file(given: Given, default: object) -> Given:
-    """Read a list or a mapping of `config.yaml`, which may be JSON as in a variable. Arguments and errors as above."""
+    """Parse a list or mapping of `config.yaml`, possibly JSON. Arguments and errors: see `from_variable`."""
     if isinstance(given.value, str) and given.value.lstrip().startswith(("[", "{")):
         return from_variable(given, default)
     return Given(_with_texts(given.value, default), given.where)
 
 
 def _with_texts(value: object, default: object) -> object:
-    """Turn numbers and truth values of a mapping into texts, as variables of a target are."""
+    """Convert numbers and booleans in a mapping to text, for variables of a target."""
     if not isinstance(default, Mapping) or not isinstance(value, Mapping):
         return value
     return {key: str(entry) if isinstance(entry, bool | int | float) else entry for key, entry in value.items()}

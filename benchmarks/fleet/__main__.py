@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fleet`: run all fleets and write docs/many-environments.md, its charts and its numbers."""
+"""`python -m benchmarks.fleet`: run all fleets and write its section of docs/many-environments.md."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One warm shell over one duplex stream: its session, pool and output, ending a process tree, and files through it."""
+"""A warm shell over a duplex stream: sessions, shell pool, one-shots, the end of a process tree, file transfer."""

@@ -1,4 +1,4 @@
-"""Directories as streams of `tar`: packed here, and unpacked from a target that is not trusted."""
+"""Directories as `tar` streams: packed locally, and unpacked from an untrusted target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Files = Mapping[str, tuple[int, int]]
 """Size and modification time, in whole seconds, of regular files by name."""
 LONGEST_HEADER = 32 * 1024
-"""Bytes that the headers of one member may take, which hold two paths of at most 4 KB."""
+"""Bytes for the headers of one member, with two paths of at most 4 KB."""
 
 
 def whole_seconds(status: os.stat_result) -> int:
@@ -30,7 +30,7 @@ def whole_seconds(status: os.stat_result) -> int:
 
 
 def list_files(top: Path) -> Files:
-    """Return the regular files in a directory, or none if it cannot be read."""
+    """Return the regular files in a directory; none if unreadable."""
     with contextlib.suppress(OSError):
         return {name: (s.st_size, whole_seconds(s)) for _, name, s in _walk(top) if stat.S_ISREG(s.st_mode)}
     return {}
@@ -47,9 +47,9 @@ def list_directories(top: Path) -> dict[str, int]:
 
 
 def _walk(top: Path, wanted: Mapping[str, int] | None = None) -> Iterator[tuple[str, str, os.stat_result]]:
-    """Yield path, name and status of everything in a directory, parents first. Links are not followed.
+    """Yield path, name and status of all entries in a directory, parents first. Links are not followed.
 
-    Directories that are not wanted are skipped.
+    Unwanted directories are skipped.
     """
     names = [entry.name for entry in os.scandir(top)]
     while names:
@@ -81,11 +81,12 @@ def pack(
 ) -> None:
     """Send an archive of the contents of a directory.
 
-    It has GNU's format, with names as bytes. In POSIX's they are UTF-8, which a tar converts to the locale's encoding.
+    The format is GNU's, with names as bytes. In POSIX's format names are UTF-8, converted by tar to the locale's
+    encoding.
 
     Args:
         top: The directory.
-        directories: Directories in it, parents first. Others are left out: the target may be making them.
+        directories: Directories to include, parents first. Others are left out: the target may be making them.
         unchanged: Files to leave out if they still have this size and time.
         begin: Called with name and size of each file before its contents are sent.
         send: Called with each piece of the archive.
@@ -103,7 +104,7 @@ def pack(
             except (TerminalError, BrokenPipeError):  # raised by `send`
                 raise
             except OSError as error:
-                why = error.strerror or "it became shorter while it was read"
+                why = error.strerror or "the file became shorter during the read"
                 raise TerminalError(f"cannot read {top / member.name}: {why}") from error
             archive.members.clear()  # type: ignore[attr-defined]  # tarfile keeps them
     writer.flush()
@@ -123,7 +124,7 @@ class _PieceWriter:
 
     def flush(self) -> None:
         piece = bytes(self._buffer)
-        self._buffer.clear()  # before an error, after which tarfile still writes its own buffer
+        self._buffer.clear()  # before an error: tarfile still writes its own buffer afterwards
         self._send(piece)
 
 
@@ -152,7 +153,7 @@ def _members(
                     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
                         now = os.fstat(file.fileno())
                         if not stat.S_ISREG(now.st_mode):
-                            raise TerminalError(f"cannot read {path}: it became something else")
+                            raise TerminalError(f"cannot read {path}: it is no longer a regular file")
                         yield _member(name, now, tarfile.REGTYPE, size=now.st_size), file
         for name in reversed(list(directories)):
             with contextlib.suppress(FileNotFoundError):
@@ -170,14 +171,14 @@ def _member(
 
 
 def unpack(source: SupportsRead[bytes], local: Path, same: frozenset[str]) -> str:
-    """Write the members of an archive under a directory, and return why it is no archive, if it is none.
+    """Write the members of an archive under a directory, and return the defect of an invalid archive, or empty.
 
-    `tarfile.data_filter` would change permissions and refuse links that lead out. Both are kept here, and no member is
+    `tarfile.data_filter` would change permissions and refuse links to the outside. Here both are kept, and no member is
     written through a link.
 
     Args:
         source: The stream.
-        local: The directory, which is made.
+        local: The directory, made if missing.
         same: Files to leave out.
 
     Raises:
@@ -199,7 +200,7 @@ def unpack(source: SupportsRead[bytes], local: Path, same: frozenset[str]) -> st
 
 
 class _LimitedReader:
-    """A file object to read an archive from. A header that is too long and a missing end are errors."""
+    """A file object to read an archive from. An oversized header and a missing end are errors."""
 
     def __init__(self, source: SupportsRead[bytes]) -> None:
         self._source = source
@@ -214,7 +215,7 @@ class _LimitedReader:
 
 
 class _Header(tarfile.TarInfo):
-    """A header of an archive. `tarfile` takes a malformed one for the end; here it is an error."""
+    """A header of an archive. `tarfile` takes a malformed header for the end; here it is an error."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
@@ -227,7 +228,7 @@ class _Header(tarfile.TarInfo):
 
 
 class _Unpacker:
-    """Writes the members of an archive under a directory. A directory that exists keeps its own permissions."""
+    """Writes the members of an archive under a directory. An existing directory keeps its own permissions."""
 
     def __init__(self, archive: tarfile.TarFile, top: Path) -> None:
         self._archive = archive
@@ -243,13 +244,13 @@ class _Unpacker:
             self._make_directory(path, member)
         elif path == self._top:
             raise self._refusal(member.name)
-        elif member.issparse() or member.type not in tarfile.SUPPORTED_TYPES:  # a sparse one can be of any size
+        elif member.issparse() or member.type not in tarfile.SUPPORTED_TYPES:  # a sparse member can be of any size
             raise tarfile.ReadError(f"a member {member.name!r} that is sparse or of type {member.type!r}")
         elif not member.isdev() and path.relative_to(self._top).as_posix() not in same:
             self._write_file(path, member)
 
     def _path(self, name: str) -> Path:
-        """Return the path of a member. Neither its name nor a link on the way may lead out."""
+        """Return the path of a member. Neither the name nor a link in the path may lead out."""
         inner = PurePosixPath(name)
         if inner.is_absolute() or ".." in inner.parts or any((self._top / up).is_symlink() for up in inner.parents):
             raise self._refusal(name)
@@ -270,7 +271,7 @@ class _Unpacker:
             self._directories[path] = member.mode, member.mtime
 
     def _write_file(self, path: Path, member: tarfile.TarInfo) -> None:
-        """Write a file or a link beside its place and move it there, unless a directory is in the way."""
+        """Write a file or a link beside its place and rename it, unless a directory is in the way."""
         path.parent.mkdir(mode=OWNER, parents=True, exist_ok=True)
         part = path.with_name(f".hermes-{os.urandom(6).hex()}")
         try:

@@ -1,4 +1,4 @@
-"""A stream to a child process of ours, through pipes or a pseudo-terminal."""
+"""A stream to a local child process, through pipes or a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -23,38 +23,38 @@ from environments.shell.outgoing import Outgoing
 from environments.shell.stream import Stream, Terminal
 
 PIPE_SIZE, LARGE_PIPE_SIZE = 64 * 1024, 256 * 1024
-"""Bytes that a pipe holds, and while a large output comes, which otherwise costs many more switches. A user's pipes may
-hold 64 MB in all, beyond which new ones are tiny, so that none is large without need."""
+"""Pipe capacity in bytes, usually and during a large output: a small pipe would cost many more context switches. All
+pipes of a user may hold 64 MB, beyond which new pipes are tiny, so only busy pipes are enlarged."""
 LEAVE_LIMIT = 2.0
-"""Seconds for a child to end by itself that may not be killed."""
+"""Seconds for a child that may not be killed to end by itself."""
 REST = 0.002
-"""Seconds behind a command for which its report is left unread: then it is mostly there as a whole."""
+"""Seconds after a command with its state report left unread: by then the report is usually complete."""
 LONG_REST = 0.2
-"""Seconds behind a report for which standard error is not watched: the next command mostly comes before."""
+"""Seconds after a report without a watch on standard error: the next command usually comes first."""
 MOST_READS = 16
-"""Reads in one turn of the loop, of what a child has left in its pipes."""
+"""Reads per turn of the loop, for the rest of an ended child's output."""
 _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
-"""A session leader without a terminal gets the first one that it opens."""
+"""The first terminal opened by a session leader becomes its controlling terminal."""
 
 
 class Child(Protocol):
-    """The process that a stream leads to, in the words of `subprocess.Popen`."""
+    """The child process of a stream, with the interface of `subprocess.Popen`."""
 
     def wait(self) -> int:
-        """Wait for its end, and return the exit code."""
+        """Wait for the end, and return the exit code."""
 
     def kill(self) -> None:
-        """Send it KILL."""
+        """Send KILL."""
 
 
 class ChildStream(Stream):
-    """A child process in a session of its own. It may be made in any thread.
+    """A child process in a process session of its own. May be made in any thread.
 
     Args:
         argv: The program and its arguments.
         terminal: The size of a pseudo-terminal; None is pipes.
-        env: Its environment; None is that of this process.
-        cwd: Its working directory.
+        env: The environment; None inherits this process's.
+        cwd: The working directory.
 
     Raises:
         EnvironmentStartError: The program cannot be started.
@@ -91,7 +91,7 @@ class ChildStream(Stream):
             raise EnvironmentStartError(f"cannot start {argv[0]}: {error.strerror or error}") from error
 
     def _give_up(self) -> None:
-        """Free what there is of a stream that could not be made."""
+        """Free the resources after a failed start."""
         if child := getattr(self, "_child", None):
             child.kill()
             child.wait()
@@ -114,7 +114,7 @@ class ChildStream(Stream):
     ) -> None:
         ours, theirs = os.openpty()
         try:
-            set_size(ours, terminal)  # before there is anything that may ask for it
+            set_size(ours, terminal)  # before a program can query the size
             wrapped = ["/bin/sh", "-c", _OPEN_TERMINAL, os.ttyname(theirs), *argv]
             self._child = subprocess.Popen(
                 wrapped, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd, start_new_session=True
@@ -130,11 +130,11 @@ class ChildStream(Stream):
 
     @property
     def pid(self) -> int:
-        """The process id of the child, where it is one of this process."""
+        """The process id of the child, if it is a child of this process."""
         assert isinstance(self._child, subprocess.Popen)
         return self._child.pid
 
-    # The end of the child, by a pidfd, or by a thread where the system has none.
+    # The end of the child, by a pidfd, or by a thread on systems without pidfd.
 
     def _watch_child(self) -> None:
         if isinstance(self._child, subprocess.Popen) and hasattr(os, "pidfd_open"):
@@ -173,10 +173,8 @@ class ChildStream(Stream):
             self._poller.watch_readable(descriptor, partial(self._readable, descriptor))
 
     def rest(self, *, reports: bool) -> None:
-        """Leave standard error unread for a moment behind a command, and unwatched for a while, see `Stream`.
-
-        A report comes in many writes. Each would wake the loop, and compete with the caller for the interpreter.
-        """
+        # Leaves standard error unread for a moment after a command, and unwatched for a while. A report comes in many
+        # writes. Each would wake the loop, and compete with the caller for the interpreter lock.
         if self._has_terminal or self._is_paused:
             return
         descriptor = self._files[2].fileno()
@@ -187,7 +185,7 @@ class ChildStream(Stream):
             return
         if self._is_resting:
             self._rest.end(self)
-            self._readable(descriptor)  # the report before, so that the pipe never fills up
+            self._readable(descriptor)  # the previous report: keeps the pipe from filling up
         elif descriptor in self._channels:
             self._is_resting = True
             self._poller.watch_readable(descriptor, None)
@@ -195,7 +193,7 @@ class ChildStream(Stream):
 
     def _look_at_report(self, descriptor: int) -> None:
         self._readable(descriptor)
-        if not self._rest.has(self):  # it is not all there
+        if not self._rest.has(self):  # the report is incomplete
             self._watch_again()
 
     def _watch_again(self) -> None:
@@ -207,13 +205,11 @@ class ChildStream(Stream):
                 self._read_all()
 
     def pause(self) -> None:
-        """Stop reading, see `Stream`."""
         self._is_paused = True
         for descriptor in self._channels:
             self._poller.watch_readable(descriptor, None)
 
     def resume(self) -> None:
-        """Read on, see `Stream`."""
         self._watch_again()
         if self._is_paused and not self._is_closed:
             self._is_paused = False
@@ -222,7 +218,7 @@ class ChildStream(Stream):
                 self._loop.call_soon(self._read_rest)
 
     def _readable(self, descriptor: int) -> bool:
-        """Read once, and return whether anything came."""
+        """Read once. Returns True if any bytes arrived."""
         if self._is_paused or descriptor not in self._channels:
             return False
         try:
@@ -230,7 +226,7 @@ class ChildStream(Stream):
         except BlockingIOError:
             return False
         except OSError as error:
-            if error.errno != errno.EIO:  # what Linux says when the last process has closed a terminal
+            if error.errno != errno.EIO:  # EIO on Linux: the last process has closed the terminal
                 raise
             data = b""
         channel = self._channels[descriptor]
@@ -251,11 +247,11 @@ class ChildStream(Stream):
     def _enlarge(self) -> None:
         self._size = LARGE_PIPE_SIZE
         for descriptor in self._channels:
-            with contextlib.suppress(OSError, AttributeError):  # the user's share may be used up; Linux alone has it
+            with contextlib.suppress(OSError, AttributeError):  # the user's limit may be reached; exists on Linux alone
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, LARGE_PIPE_SIZE)
 
     def _read_rest(self) -> None:
-        """Read what a child has left that has ended. Its own children may hold the pipes open for hours."""
+        """Read the rest of an ended child's output. Its own children may hold the pipes open for hours."""
         for _ in range(MOST_READS):
             has_more = False
             for descriptor in list(self._channels):
@@ -269,22 +265,18 @@ class ChildStream(Stream):
     # Writing.
 
     def write(self, data: bytes) -> None:
-        """Send bytes, see `Stream`."""
         self._outgoing.write(data)
 
     @property
     def is_sent(self) -> bool:
-        """Whether all is sent, see `Stream`."""
         return not self._outgoing
 
     async def drain(self) -> None:
-        """Wait until all is sent, see `Stream`."""
         await self._outgoing.drain()
 
     def close_write(self) -> None:
-        """Send end of file: close the pipe, or type control-D on a terminal."""
         if self._has_terminal:
-            self.write(b"\x04")
+            self.write(b"\x04")  # control-D
         else:
             self._outgoing.close_write()
 
@@ -293,7 +285,6 @@ class ChildStream(Stream):
         self._input = -1
 
     def unread(self) -> int | None:
-        """Return how much is in the pipe, see `Stream`."""
         if self._has_terminal:
             return None
         if self._input < 0:
@@ -302,18 +293,16 @@ class ChildStream(Stream):
         return int.from_bytes(in_pipe, sys.byteorder) + len(self._outgoing)
 
     async def resize(self, terminal: Terminal) -> None:
-        """Change the terminal's size, see `Stream`."""
         if self._has_terminal and not self._is_closed:
             set_size(self._input, terminal)
 
     # The end.
 
     async def exit_code(self, timeout: float) -> int | None:
-        """Return how the child ended, see `Stream`."""
         return self._code.result() if await done_within(self._code, timeout) else None
 
     async def close(self) -> None:
-        """Kill the child, reap it, and close the descriptors. One of another user's is left to end by itself."""
+        # A child of another user is left to end by itself.
         if not self._is_closed:
             self.pause()
             self._is_closed = True
@@ -324,7 +313,7 @@ class ChildStream(Stream):
             if not self._code.done():
                 try:
                     self._child.kill()
-                except PermissionError:  # such as sudo, which ends with its shell, and that with its input
+                except PermissionError:  # such as sudo, which ends with its shell, and the shell with its input
                     may_kill = False
             for file in self._files:
                 file.close()

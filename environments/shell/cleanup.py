@@ -1,4 +1,4 @@
-"""The end of an environment, and of what one use of it has left."""
+"""The end of an environment, and its reset for the next user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logger(__name__)
 
 
 async def renew(env: PersistentShellEnvironment) -> None:
-    """End all that was started in an environment, and give it a new session.
+    """Reset an environment: end all processes, and start a new session.
 
     Raises:
         TerminalError: A process could not be ended.
@@ -37,7 +37,7 @@ async def renew(env: PersistentShellEnvironment) -> None:
 
 
 async def end_all(env: PersistentShellEnvironment) -> None:
-    """End all that was started, and take the target down."""
+    """End all processes, and take the target down."""
     _abandon_all(env)
     if env.network:
         env.network.stop()
@@ -54,19 +54,19 @@ async def end_all(env: PersistentShellEnvironment) -> None:
 
 
 def end_processes_of(env: PersistentShellEnvironment, owner: str) -> None:
-    """End the processes in a target of an environment whose process was killed.
+    """End the orphan processes of another environment, left in a target by a killed program.
 
     Args:
-        env: An environment in that target.
-        owner: The name of the other one.
+        env: An environment in the target.
+        owner: The name of the other environment.
     """
-    from environments.shell.kill import Quarry  # few look for what others have left
+    from environments.shell.kill import Quarry  # few programs look for orphans
 
     env.run_on_loop(lambda _: env.shells.control.tree(Quarry(f"{owner}/", Bash, brand=brands(owner))).end(GRACE))
 
 
 def _abandon_all(env: PersistentShellEnvironment) -> None:
-    """Take all that runs for interrupted, as everything is about to be ended."""
+    """Mark all running commands as interrupted, as everything is about to be ended."""
     sessions = (env.session_of_execute, *env.named)
     for running in (*(each.running for each in sessions), *env.oneshots.running):
         if running:
@@ -78,8 +78,8 @@ def _abandon_all(env: PersistentShellEnvironment) -> None:
 async def _end_processes(
     env: PersistentShellEnvironment, since: int | None = None, takes_strays: bool = False
 ) -> tuple[int, ...]:
-    """End all shells and processes of an environment, and return those that could not be ended."""
-    spare = env.shells.control.idle[-1:]  # the one that is taken next: any other would be waited for
+    """End all shells and processes of an environment, and return the survivors."""
+    spare = env.shells.control.idle[-1:]  # the shell lent next: any other would be waited for
     await env.shells.end_all(but=spare)
     (*of_users, control), marker = env.shells.controls(), f"{env.id}/"
     if env.shells.dialect is None and not of_users:
@@ -92,11 +92,11 @@ async def _end_processes(
     for each in of_users:
         try:
             await each.tree(Quarry(marker, dialect, brand=numbers)).end(GRACE)
-        except TerminalError as error:  # the other users' are ended all the same
+        except TerminalError as error:  # the other users' processes are ended first
             failed = error
     survivors: tuple[int, ...] = ()
     if not await answered(env.has_no_process, marker, [shell.pid for shell in spare]):
-        # What `service` or `su -` starts sheds its environment, and all marks of ours.
+        # Processes started by `service` or `su -` have a cleared environment, without any mark.
         quarry = Quarry(marker, dialect, since=since, brand=numbers, takes_strays=takes_strays)
         survivors = await control.tree(quarry).end(GRACE)
     if failed:
@@ -105,7 +105,7 @@ async def _end_processes(
 
 
 async def _close(env: PersistentShellEnvironment) -> None:
-    """Free what is held here, and take the target down."""
+    """Free local resources, and take the target down."""
     shells, processes = env.shells, env.internal.processes
     try:
         await shells.control.await_reserve()
@@ -113,7 +113,7 @@ async def _close(env: PersistentShellEnvironment) -> None:
         await shells.end_all()
         for session in (env.session_of_execute, *env.named):
             await session.close()
-        await shells.end_all()  # also one that was being opened, to set apart what a command had left
+        await shells.end_all()  # also shells being opened to redirect a leftover's output
     finally:
         await answered(env.stop_target)
     for process in processes:

@@ -1,4 +1,4 @@
-"""The way of a command on the loop: its user, its input, the session or shell that runs it, and its result."""
+"""The steps of a command on the loop: find the user, write the input, run in a session or a shell, build the result."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from environments.shell.users import TargetUser
 
 LONG_COMMAND = 32 * 1024
-"""Characters above which a command travels as a file, to a shell that can only read it piece by piece."""
+"""Characters above which a command is sent as a file, to shells that read scripts in small pieces."""
 _NO_EXPORTS: Mapping[str, str] = {}
 
 
 class Commands(Internal):
-    """Runs the commands of an environment, and what this package runs in it.
+    """Runs an environment's commands, and internal commands of this package.
 
     Args:
         env: The environment.
@@ -48,11 +48,10 @@ class Commands(Internal):
         self._users: dict[str, TargetUser] = {}
         self._users_generation = 0
 
-    # What is asked in any thread, see `Internal`.
+    # Called from any thread, see `Internal`.
 
     @property
     def known_cwd(self) -> str | None:
-        """The session's directory, see `Internal`."""
         return self._env.session_of_execute.known_cwd
 
     def check_process(self) -> None:
@@ -61,28 +60,23 @@ class Commands(Internal):
 
     @on_loop
     async def variable(self, name: str) -> str:
-        """Return one of the `WATCHED` variables of the session, see `Internal`."""
         return await self._env.session_of_execute.variable(name)
 
     @on_loop
     async def scratch_directory(self) -> str:
-        """Return our private directory in the target, see `Internal`."""
         return await self._env.scratch.directory()
 
     @on_loop
     async def why_killed(self) -> str | None:
-        """Return which limit has ended a process, see `Internal`."""
         why: str | None = await answered(self._env.why_killed)
         return why
 
     def check_usable(self) -> None:
-        """Raise TerminalError if `cleanup` was called, see `Internal`."""
         self._env._file_calls.check()
 
-    # The ways of a command.
+    # Kinds of commands.
 
     async def run_in_session(self, call: Call[Any], command: CheckedCommand) -> Ended:
-        """Run a command in the session, see `Internal`."""
         return await self.run_in(self._env.session_of_execute, call, command)
 
     async def run_in(self, session: Session, call: Call[Any], command: CheckedCommand) -> Ended:
@@ -98,7 +92,6 @@ class Commands(Internal):
             env.touch()
 
     async def run_beside(self, call: Call[Any], command: CheckedCommand) -> Ended:
-        """Run a command beside the session, see `Internal`."""
         env = self._env
         env.check_process()
         try:
@@ -110,7 +103,6 @@ class Commands(Internal):
             env.touch()
 
     async def run_in_background(self, call: Call[Any], command: CheckedCommand, background: Background) -> ShellProcess:
-        """Start a command in the background, see `Internal`."""
         self._env.check_process()
         check_scope()
         user = await self.ready(command.user)
@@ -125,7 +117,7 @@ class Commands(Internal):
 
     def _starter(self) -> Processes:
         if self._processes is None:
-            from environments.shell.process import Processes  # most commands are waited for
+            from environments.shell.process import Processes  # most commands run in the foreground
 
             self._processes = Processes(self._env, self._env.shells)
         return self._processes
@@ -135,10 +127,10 @@ class Commands(Internal):
         """The commands that run in the background."""
         return list(self._processes.running) if self._processes else []
 
-    # Their steps.
+    # Steps.
 
     async def ready(self, user: str | None) -> TargetUser | None:
-        """Start the target unless it is up, and find the user that a command runs as.
+        """Start the target unless it is up, and find a command's user.
 
         Raises:
             UnsupportedError: There is no such user, or no way to become that user.
@@ -154,7 +146,7 @@ class Commands(Internal):
             found = self._users.get(user)
             if found is None:
                 found = self._users[user] = await answered(env.find_user, user)
-        if env.is_alone:  # no command but the first begins before that is there which ends it
+        if env.is_alone:  # a command may stop all processes: first open the shell that would end it
             await env.shells.control.await_reserve()
         return found
 
@@ -166,10 +158,10 @@ class Commands(Internal):
         separate: bool | None = None,
         user: TargetUser | None = None,
     ) -> Request:
-        """Return the request for a command. Its input, and a long text, are put into files of the user's."""
+        """Return the request for a command. Writes its input, and a long text, to files owned by the user."""
         env = self._env
         if not command.is_internal:
-            self._scope_processes()  # which looks what there is before
+            self._scope_processes()  # takes a baseline of existing processes
         text, stdin_file, command_file = command.text, None, None
         if command.stdin:
             stdin_file = await env.scratch.of(user).put(command.stdin)
@@ -182,11 +174,11 @@ class Commands(Internal):
         )
 
     def output_limit(self, command: CheckedCommand) -> int:
-        """Return how many bytes of a command's output are kept."""
+        """Return the count of a command's output bytes to keep."""
         return command.max_output_bytes or self._settings.max_output_bytes
 
     async def complete(self, outcome: Outcome, command: CheckedCommand, running: Running) -> None:
-        """Add to an outcome what the backend knows, and note what the command has left for its caller's scope."""
+        """Add the backend's notes to an outcome, and record leftover processes for the caller's scope."""
         is_killed = outcome.exit_code == KILLED_EXIT_CODE and not outcome.reason
         if is_killed and (why := await answered(self._env.why_killed)):
             outcome.notes.append(why)
@@ -196,17 +188,17 @@ class Commands(Internal):
             await scope.add_command(running)
 
     def _scope_processes(self) -> ScopeProcesses | None:
-        """Return what notes the processes of the caller's scope, if it is a script's."""
+        """Return the record of processes for the caller's scope, if the scope is a script's."""
         scope = current_scope()
         if scope is None or scope.is_trusted:
             return None
-        from environments.shell.scope_processes import ScopeProcesses  # most commands are no script's
+        from environments.shell.scope_processes import ScopeProcesses  # most commands run outside of a script
 
         return scope.scope_processes(self._env.id, lambda: ScopeProcesses(self._env.shells))
 
 
 def _starts_end_with(command: CheckedCommand) -> AbstractContextManager[object]:
-    """Have the start of a target end, if the command has to wait for one, when the command is interrupted."""
+    """End the wait for a target's start when the command is interrupted."""
     interrupt = command.interrupt
     return start_limit(math.inf, interrupted=interrupt.is_set) if interrupt else contextlib.nullcontext()
 

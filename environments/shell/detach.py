@@ -1,9 +1,8 @@
-"""Background children that hold a shell's output: their output reaches no later command.
+"""Leftovers: background processes that hold a shell's output. Their output reaches no later command.
 
-A shell whose last command left something that may print moves its own output: it writes into two pipes in the target,
-and another process, on a stream of its own, brings what comes out of them. What comes on the first stream from then on
-is read and dropped. When something is left once more, that process makes new pipes, and goes on to empty the old ones
-in the target.
+A shell with leftovers redirects its own output into two pipes in the target. A relay process, on a stream of its own,
+copies the pipes' output. Later output on the first stream is read and dropped. With new leftovers, the relay makes new
+pipes, and drains the old ones in the target.
 """
 
 from __future__ import annotations
@@ -26,24 +25,24 @@ if TYPE_CHECKING:
     from environments.shell.shell import Shell
 
 REPORT_LIMIT = 1.0
-"""Seconds for the state that the last command left behind. A plain sh may have nothing to report."""
+"""Seconds for the state report of the last command. A plain sh may report no state."""
 PIPES_LIMIT = 60.0
 """Seconds for new pipes."""
 QUIET = 0.5
-"""Seconds without output after which the last words of a shell that has ended have come."""
+"""Seconds without output until an ended shell's last output counts as complete."""
 
 
 async def settle(shell: Shell, shells: Shells) -> None:
-    """Have a shell write where nothing of an earlier command can, if something is left that might print.
+    """Redirect a shell's output if a process of an earlier command may still print.
 
     Raises:
         BrokenPipeError: The shell has ended.
-        TerminalError: It could not be done.
+        TerminalError: The output could not be redirected.
     """
-    # A shell that does not answer may have been stopped, and is told to go on.
+    # A shell without an answer may have been stopped, and is sent SIGCONT.
     timer = current().loop.call_later(BEGIN_LIMIT, lambda: spawn(_continue(shell, shells)))
     try:
-        await shell.report(REPORT_LIMIT)  # which is lost with the stream that it is on
+        await shell.report(REPORT_LIMIT)  # the report is lost with its stream
         left = (await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)).left
         if (left or shell.is_noisy) and await _output_is_held(shell, shells):
             await _redirect(shell, shells)
@@ -55,7 +54,7 @@ async def settle(shell: Shell, shells: Shells) -> None:
 
 
 async def _continue(shell: Shell, shells: Shells) -> None:
-    with contextlib.suppress(TerminalError):  # it is given up then
+    with contextlib.suppress(TerminalError):  # the shell is given up then
         await shells.control.run(signalling("CONT", (shell.pid,)))
 
 
@@ -75,14 +74,14 @@ async def _redirect(shell: Shell, shells: Shells) -> None:
         directory = await stream.new_pipes()
         shell.tell(shell.dialect.redirecting(directory))
         stream.take_over()
-        await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)  # which it answers through the pipes
+        await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)  # answered through the pipes
         stream.opened()
     except BrokenPipeError:
         if isinstance(stream, Redirected):
             await stream.bringer.close()
         raise TerminalError(
-            "a command left something in the background that prints, and its output could not be set apart; "
-            "send it to a file, or start it with `start`"
+            "a command left a background process that prints, and its output could not be separated; "
+            "redirect it to a file, or start the process with `start`"
         ) from None
 
 
@@ -91,8 +90,8 @@ class Redirected(Stream):
 
     Args:
         shell: The shell.
-        bringer: The process that brings what comes out of the pipes.
-        word: A word that nothing else prints.
+        bringer: The relay process.
+        word: A secret word.
     """
 
     def __init__(self, shell: Shell, bringer: Stream, word: str) -> None:
@@ -105,13 +104,13 @@ class Redirected(Stream):
         bringer.start(self)
 
     def _begin(self) -> None:
-        """Do nothing: both streams are read already."""
+        """Do nothing: both streams are already read."""
 
     async def new_pipes(self) -> str:
-        """Have new pipes made, and return their directory. What came out of the old ones has been read by then.
+        """Have the relay make new pipes, and return their directory. All output of the old pipes has been read by then.
 
         Raises:
-            BrokenPipeError: They could not be made.
+            BrokenPipeError: The pipes could not be made.
         """
         self._seen = dict.fromkeys(Channel, b"")
         self.bringer.write(b"next\n")
@@ -128,11 +127,11 @@ class Redirected(Stream):
         return said.removeprefix(self._mark).decode().rstrip("\n")
 
     def opened(self) -> None:
-        """Note that the shell has the pipes open: they need no name any more."""
+        """Let the relay unlink the pipes: the shell has opened them."""
         self.bringer.write(b"opened\n")
 
     def take_over(self) -> None:
-        """Become the stream of the shell."""
+        """Replace the shell's stream."""
         if self._shell.stream is self:
             return
         self.ended = current().loop.create_future()
@@ -142,10 +141,10 @@ class Redirected(Stream):
         if self.first.has_ended:
             self.first_ended()
 
-    # What arrives from the pipes.
+    # Output from the pipes.
 
     def data_received(self, channel: Channel, data: bytes) -> None:
-        """Take what comes out of the pipes, see `Receiver`."""
+        """Process output from the pipes, see `Receiver`."""
         self._last_read = current().loop.time()
         if self._seen is None:
             self.receiver.data_received(channel, data)
@@ -156,13 +155,13 @@ class Redirected(Stream):
         self._arrived.set()
 
     def stream_ended(self) -> None:
-        """Note the end of the process that brings the output, see `Receiver`."""
+        """Handle the end of the relay, see `Receiver`."""
         self._arrived.set()
         if self._shell.stream is self:
             self._end()
 
     def first_ended(self) -> None:
-        """Note the end of the shell's process: its last words may still be in the pipes."""
+        """Handle the end of the shell's process: its last output may still be in the pipes."""
         spawn(self._end_when_quiet())
 
     async def _end_when_quiet(self) -> None:
@@ -171,56 +170,47 @@ class Redirected(Stream):
         self._end()
         await self.bringer.close()
 
-    # The rest is the first stream's.
+    # Delegated to the first stream.
 
     def write(self, data: bytes) -> None:
-        """Send to the shell, see `Stream`. What it has left may hold its input open when it has ended."""
+        # Leftovers may hold the input open after the shell's end.
         if self.first.has_ended:
             raise BrokenPipeError
         self.first.write(data)
 
     @property
     def is_sent(self) -> bool:
-        """Whether all is sent, see `Stream`."""
         return self.first.is_sent
 
     async def drain(self) -> None:
-        """Wait until all is sent, see `Stream`."""
         await self.first.drain()
 
     def close_write(self) -> None:
-        """Let the shell see end of file, see `Stream`."""
         self.first.close_write()
 
     def pause(self) -> None:
-        """Stop reading, see `Stream`."""
         self.bringer.pause()
 
     def resume(self) -> None:
-        """Read on, see `Stream`."""
         self.bringer.resume()
 
     def unread(self) -> int | None:
-        """Return how much the shell has not read, see `Stream`."""
         return self.first.unread()
 
     async def exit_code(self, timeout: float) -> int | None:
-        """Return how the shell ended, see `Stream`."""
         return await self.first.exit_code(timeout)
 
     async def close(self) -> None:
-        """Give up both streams, see `Stream`."""
         await self.first.close()
         await self.bringer.close()
         self._end()
 
 
 class _UntilEnd(Discard):
-    """Drops what comes on the first stream, and notes its end."""
+    """Drops output of the first stream, and reports its end."""
 
     def __init__(self, redirected: Redirected) -> None:
         self._redirected = redirected
 
     def stream_ended(self) -> None:
-        """Note the end, see `Receiver`."""
         self._redirected.first_ended()

@@ -1,4 +1,4 @@
-"""Moving whole directories as one stream of `tar`."""
+"""Transfer of whole directories as one `tar` stream."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from environments.shell.files import ShellFiles
 
 LONGEST_END = 16 * 1024 * 1024
-"""Bytes that may follow on the end of an archive. tar fills up its last block."""
+"""Bytes allowed after the end of an archive. tar pads its last block."""
 IN_FLIGHT = 4000
-"""Files that may be on their way to a tar, or in it, when a transfer is cancelled."""
+"""Files possibly still on their way to a tar, or unfinished, when a transfer is cancelled."""
 _SIMPLE = re.compile(r"[^\s\\*?\[]+")
-"""Names that are themselves in whatever list of names a tar takes."""
+"""Names without special characters in any tar's list of names."""
 
 
 class Directories:
-    """Directories of a target, moved by its `tar`. Its methods are coroutines of the loop.
+    """Directories of a target, transferred by its `tar`. Its methods are coroutines of the loop.
 
     Args:
         files: The files of the target.
@@ -44,7 +44,7 @@ class Directories:
         self._files, self._runner = files, files.runner
 
     async def put(self, local: Path, remote: str, skip_unchanged: bool) -> None:
-        """Copy a directory from here, see `BaseEnvironment.put_dir`."""
+        """Upload a directory, see `BaseEnvironment.put_dir`."""
         _check_directory(local)
         there = await self._list(remote) if skip_unchanged else {}
         top, folders = local.stat(), await in_worker(list_directories, local)
@@ -54,12 +54,12 @@ class Directories:
         try:
             await self._send(remote, text, partial(pack, local, folders, there, begun.append))
         except CallCancelledError:
-            with in_no_scope(), contextlib.suppress(TerminalError):  # of a target that is gone, nothing is to be left
+            with in_no_scope(), contextlib.suppress(TerminalError):  # a lost target keeps no parts
                 await self._remove_parts(remote, begun, time.monotonic() - began)
             raise
 
     async def _send(self, remote: str, text: str, pack_into: Callable[[Callable[[bytes], object]], object]) -> None:
-        """Have a command there unpack an archive."""
+        """Have a command in the target unpack an archive."""
         words, whole = Words(), False
         async with self._files.progress.counting(f"uploading {remote}") as count:
 
@@ -79,7 +79,7 @@ class Directories:
                 raise self._files.failure("write", remote, "its tar ended before the archive")
 
     async def _remove_parts(self, remote: str, begun: Collection[tuple[str, int]], seconds: float) -> None:
-        """Remove what a tar that was ended has written of a file: that has not its size, nor a time from before."""
+        """Remove unfinished files of an ended tar: smaller than sent, with a modification time during the transfer."""
         sizes = dict(begun)
         if not sizes:
             return
@@ -91,7 +91,7 @@ class Directories:
             await self._runner.run(call_at(remote, dropping(remote, parts)))
 
     async def get(self, remote: str, local: Path, skip_unchanged: bool) -> None:
-        """Copy a directory to here, see `BaseEnvironment.get_dir`."""
+        """Download a directory, see `BaseEnvironment.get_dir`."""
         if local.exists():
             _check_directory(local)
         same: frozenset[str] = frozenset()
@@ -111,9 +111,9 @@ class Directories:
                 if arriving.drain(LONGEST_END):
                     self._raise_for("read", remote, arriving.code, arriving.text)
                 else:
-                    problem = problem or "it goes on behind its end"
+                    problem = problem or "there are more bytes after its end"
                 if problem:
-                    raise self._files.failure("read", remote, f"what came is no archive: {problem}")
+                    raise self._files.failure("read", remote, f"the target sent no valid archive: {problem}")
 
             async def bring(arriving: Arriving) -> int:
                 code = await self._runner.run_into(call_at(remote, text, separate=True), arriving.on)
@@ -122,7 +122,7 @@ class Directories:
             await received(bring, take)
 
     async def _list(self, remote: str) -> Files:
-        """Return those regular files of a directory that can be told; of one that is not there, none."""
+        """Return the regular files of a directory, as far as listed; none for a missing directory."""
         output = Collected()
         await self._runner.run_into(call_at(remote, listing(remote), separate=True), output.on)
         return _listed(os.fsdecode(bytes(output.data)))
@@ -130,7 +130,7 @@ class Directories:
     def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
         if exit_code == NO_TAR:
             raise TerminalError(
-                f"backend {self._files.backend!r}: the target has no `tar`, which moves directories; install it there"
+                f"backend {self._files.backend!r}: the target has no `tar`, needed for directories; install tar there"
             )
         self._files.raise_for(verb, path, exit_code, why)
 
@@ -141,7 +141,7 @@ def _check_directory(path: Path) -> None:
 
 
 def _listed(lines: str) -> Files:
-    """Return what lines say of size, time of change and name of files."""
+    """Return size and modification time of files by name, parsed from lines."""
     found = {}
     for line in lines.split("\n"):
         size, _, rest = line.partition(" ")

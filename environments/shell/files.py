@@ -1,7 +1,7 @@
-"""Files and entries of directories of a target, through its shells alone.
+"""Files and directory entries of a target, accessed through its shells alone.
 
-A small file travels in one command of a warm shell: as text that a builtin prints, or else as base64. A large one, or
-one to a target without `base64`, is streamed as it is. Either way it is written beside its place and renamed into it.
+A small file travels in one command of a warm shell: as text printed by a builtin, or as base64. A large file, or a file
+for a target without `base64`, is streamed unchanged. Each is written beside its place and renamed.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ _MODE_AND_SIZE = re.compile(rb"([0-7]+) ([0-9]+)\n")
 
 
 class ShellFiles(TargetFiles):
-    """Files of a target, reached through shells.
+    """Files of a target, accessed through shells.
 
     Args:
         runner: Runs commands in the target.
         backend: The backend's name, for errors.
-        progress: Receives how far a transfer is.
+        progress: Receives the progress of transfers.
     """
 
     def __init__(self, runner: Runner, backend: str, progress: Reporter | None = None) -> None:
@@ -93,7 +93,6 @@ class ShellFiles(TargetFiles):
     # Contents.
 
     async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
-        """Write a file, see `TargetFiles`."""
         self.check_name(path)
         text = as_text(data)
         if text is not None and self._has_printf:
@@ -107,7 +106,7 @@ class ShellFiles(TargetFiles):
             if result.exit_code != NOT_HERE:
                 return await self.written(path, conditions, result.exit_code, result.output)
             self._has_base64 = False
-        if conditions != ANY:  # nothing is sent in vain
+        if conditions != ANY:  # checked before any byte is streamed
             await self.check(path, conditions)
 
         async def feed(write: Write) -> None:
@@ -129,7 +128,6 @@ class ShellFiles(TargetFiles):
         return result
 
     async def replace(self, path: str, old: str, new: str, guard: WriteGuard) -> bytes | None:
-        """Replace a text in a file, see `TargetFiles`."""
         if not self._has_sed or any("\0" in each or "\r" in each or len(each) > SMALL for each in (old, new)):
             return None
         command = call_at(path, replacing(path, old, new, guard), needed(guard))
@@ -139,37 +137,34 @@ class ShellFiles(TargetFiles):
         data = result.output_bytes or b""
         is_whole = data.count(old.encode()) == 1
         if result.interrupted or result.timed_out:
-            with in_no_scope():  # it was printed before it was replaced
+            with in_no_scope():  # the text printed the old contents before the replacement
                 changed = data.replace(old.encode(), new.encode())
                 if is_whole and await self.read(path) == changed:
                     await self.write(path, data, conditions=WriteConditions(guard, expected=changed))
-            raise self.failure("write", path, "it was ended, and the file is as it was")
+            raise self.failure("write", path, "the command was ended; the file is unchanged")
         return data if is_whole and result.exit_code == 0 else None
 
     async def _run_on(self, path: str, text: str, guard: WriteGuard | None) -> CommandResult:
         return await self.runner.run(call_at(path, text, needed(guard)))
 
     async def check(self, path: str, conditions: WriteConditions) -> None:
-        """Check a file, see `TargetFiles`."""
         result = await self._run_on(path, checking(path, conditions), conditions.guard)
         await self.written(path, conditions, result.exit_code, result.output)
 
     async def move(self, source: str, target: str, guard: WriteGuard) -> None:
-        """Give a file another path, see `TargetFiles`."""
         result = await self._run_on(source, moving(source, target, guard), guard)
         await self.written(target, WriteConditions(guard), result.exit_code, result.output)
 
     async def delete(self, path: str, guard: WriteGuard) -> None:
-        """Remove a file, see `TargetFiles`."""
         result = await self._run_on(path, deleting(path, guard), guard)
         await self.written(path, WriteConditions(guard), result.exit_code, result.output)
 
     async def written(self, path: str, conditions: WriteConditions, code: int, said: str) -> bool:
-        """Return whether a file that was written is new, from what the command said.
+        """Parse the result of a write. Returns True if the file is new.
 
         Raises:
             WriteConditionError: The conditions do not hold.
-            TerminalError: It could not be written.
+            TerminalError: The file could not be written.
         """
         if code == REFUSED and conditions.guard:
             kind, _, number = said.strip().partition(" ")
@@ -182,7 +177,6 @@ class ShellFiles(TargetFiles):
         return said.strip() == "new"
 
     async def put(self, local: Path, remote: str) -> None:
-        """Copy a file from here, see `TargetFiles`."""
         self.check_name(remote)
         with await in_worker(open_regular, local) as file:
             status = os.fstat(file.fileno())
@@ -194,11 +188,11 @@ class ShellFiles(TargetFiles):
                         send(piece)
                         count.add(len(piece))
                     if count.done < status.st_size:
-                        raise TerminalError(f"cannot write {remote}: the file here became shorter while it was read")
+                        raise TerminalError(f"cannot write {remote}: the local file became shorter during the read")
 
                 if status.st_size:
                     await self._stream_in(remote, mode, status.st_size, partial(sent, produce))
-                else:  # those of /proc say so whatever is in them
+                else:  # files of /proc have size 0 whatever their contents
                     await self.write(remote, await in_worker(lambda: b"".join(read_pieces(local, file))), mode)
 
     async def _stream_in(
@@ -209,27 +203,24 @@ class ShellFiles(TargetFiles):
         feed: Callable[[Write], Awaitable[object]],
         conditions: WriteConditions = ANY,
     ) -> bool:
-        # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
+        # By size: the end of the stream would be the end of the shell, and a new shell is slow.
         command = call_at(path, placing(path, taking(size), mode, size, conditions), needed(conditions.guard))
         words = Words()
         code = await self.runner.run_fed(command, words, feed, size)
         return await self.written(path, conditions, code, words.text)
 
     def check_name(self, path: str) -> None:
-        """Raise TargetIsADirectoryError if a path can only be a directory's."""
+        """Raise TargetIsADirectoryError if the path can only be a directory's."""
         if means_directory(path):
             raise target_error(errno.EISDIR, "write", path, self.backend)
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
-        """Return a file, see `TargetFiles`."""
         output = Collected()
         code = await self.runner.run_into(call_at(path, printing(path, limit), separate=True), output.on)
         self.raise_for("read", path, await self.explained(path, "read", code), output.text)
         return bytes(output.data)
 
     async def get(self, remote: str, local: Path) -> None:
-        """Copy a file to here, see `TargetFiles`."""
-
         def take(arriving: Arriving) -> None:
             line = arriving.read_line()
             if not line:
@@ -254,22 +245,19 @@ class ShellFiles(TargetFiles):
     # Directories.
 
     async def put_dir(self, local: Path, remote: str, *, skip_unchanged: bool) -> None:
-        """Copy a directory from here, see `TargetFiles`."""
         await self._directories().put(local, remote, skip_unchanged)
 
     async def get_dir(self, remote: str, local: Path, *, skip_unchanged: bool) -> None:
-        """Copy a directory to here, see `TargetFiles`."""
         await self._directories().get(remote, local, skip_unchanged)
 
     def _directories(self) -> Directories:
-        from environments.shell.directories import Directories  # few need it, and tarfile takes its time
+        from environments.shell.directories import Directories  # few programs need it, and importing tarfile is slow
 
         return Directories(self)
 
     # Entries.
 
     async def stat(self, path: str, *, follow: bool) -> FileStatus:
-        """Return what is at a path, see `TargetFiles`."""
         result = await self._run(path, statting(path, follow=follow))
         code = await self.explained(path, "look" if follow else "link", result.exit_code)
         self.raise_for("look at", path, code, result.stderr or "")
@@ -277,7 +265,6 @@ class ShellFiles(TargetFiles):
         return self._status(path, fields.split(" "), link.removesuffix("\n") or None)
 
     async def exists(self, path: str) -> bool:
-        """Return whether something is at a path, see `TargetFiles`."""
         result = await self._run(path, existing(path))
         code = await self.explained(path, "look", result.exit_code)
         if error_number(code) in NOTHING_THERE:
@@ -286,11 +273,10 @@ class ShellFiles(TargetFiles):
         return True
 
     async def entries(self, path: str) -> list[FileStatus]:
-        """Return what is in a directory, see `TargetFiles`."""
         mark, output = os.urandom(16).hex(), Collected()
         code = await self.runner.run_into(call_at(path, listing_entries(path, mark), separate=True), output.on)
         if code == NO_STAT:
-            raise self.failure("list", path, f"the target needs `find` and `stat -c` for that: {output.text.strip()}")
+            raise self.failure("list", path, f"the target lacks `find` or `stat -c`: {output.text.strip()}")
         self.raise_for("list", path, await self.explained(path, "list", code), output.text)
         return sorted(self._entries(path, bytes(output.data), mark.encode()), key=lambda entry: entry.name)
 
@@ -305,17 +291,15 @@ class ShellFiles(TargetFiles):
             mode, size, modified, uid, gid = fields
             return FileStatus.made_of(path, int(mode, 16), int(size), int(modified), int(uid), int(gid), link)
         except ValueError:
-            raise self.failure("look at", path, f"its `stat` says {' '.join(fields)!r:.200}") from None
+            raise self.failure("look at", path, f"its `stat` printed {' '.join(fields)!r:.200}") from None
 
     async def mkdir(self, path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> None:
-        """Make a directory, see `TargetFiles`."""
         text = making(path, parents=parents, exist_ok=exist_ok, mode=mode)
         result = await self._run(path, text)
         code = await self.explained(directory_path(path), "mkdirs" if parents else "mkdir", result.exit_code)
         self.raise_for("make directory", path, code, result.stderr or "")
 
     async def remove(self, path: str, *, recursive: bool, missing_ok: bool) -> None:
-        """Remove what is at a path, see `TargetFiles`."""
         result = await self._run(path, removing(path, recursive=recursive))
         if result.exit_code == THE_ROOT:
             raise self.failure("remove", path, "it is the root directory")
@@ -333,9 +317,9 @@ class ShellFiles(TargetFiles):
     # Errors.
 
     async def explained(self, path: str, purpose: str, code: int) -> int:
-        """Return the exit code of a command, or that of a second one which finds out what was in the way of the first.
+        """Return a command's exit code, or the exit code of a second command that finds the cause of a failure.
 
-        A command that was sent an input may have ended meanwhile, and a stream that breaks can take the code along.
+        A command with an input may have ended early, and a broken stream can lose the exit code.
         """
         if code and not error_number(code):
             check_scope()
@@ -344,7 +328,7 @@ class ShellFiles(TargetFiles):
         return code
 
     def raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
-        """Raise the error that a command's exit code and its words stand for, if any."""
+        """Raise the error for a failed command's exit code and output."""
         if exit_code != 0:
             check_scope()
             said, number = why.strip(), error_number(exit_code)
@@ -356,7 +340,7 @@ class ShellFiles(TargetFiles):
 
 
 def _target_of(name: str, shown: str) -> str | None:
-    """Return what a link points to, from what `stat` shows of it: `name -> target`, or each of them in quotes."""
+    """Return a link's target, parsed from `stat`: `name -> target`, or both in quotes."""
     if shown.startswith(f"'{name}' -> '"):
         return shown[len(name) + 7 : -1]
     return shown[len(name) + 4 :] if shown.startswith(f"{name} -> ") else None

@@ -1,7 +1,8 @@
-"""Ending a command where processes may run out, or have: by a shell that waits in the target, and that starts none.
+"""Fork bomb handling: ends a command when no process can be started, by builtins of a shell waiting in the target.
 
-Of a fork bomb whatever is told to end makes room for another to begin, and nothing of ours can begin any more. To be
-stopped frees no place. So all are stopped, then looked at, and what is the command's is ended before others go on.
+Each ended process of a fork bomb makes room for another fork, and internal commands cannot fork either. Stopped
+processes keep their places. So all processes are stopped, then searched, and the command's are ended before the others
+continue.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from environments.shell.dialect.commands import counting_processes, signalling
 from environments.shell.process_table import is_number
 
 FEW_ALLOWED = 2048
-"""A limit up to which nothing is started to end a command: by the time it is, a bomb may have come up to the limit."""
+"""Process limit up to which the search starts no process: during the search, a fork bomb may reach the limit."""
 MANY = 64
-"""Processes among which ours gets too little of the processor to look at them while they run."""
+"""Process count above which running processes leave too little of the processor for a search."""
 FULL = 0.75
-"""Share of the allowed processes above which there is no time for grace: a bomb comes and goes below its limit."""
+"""Share of the process limit above which a command gets no grace: a fork bomb varies below its limit."""
 EVERYONE = 1
-"""The group by whose negative number `kill` reaches all processes but the shell that asks and the first one."""
+"""The group with a negative number for `kill` that reaches all processes but the calling shell and process 1."""
 
 
 class RunAlone(Protocol):
-    """Runs a command of our own in a shell that waits in the target, without starting a process."""
+    """Runs text of builtins in a waiting shell, without a new process."""
 
     def __call__(self, text: str) -> Awaitable[str]:
-        """Run shell text of builtins alone, and return what it prints.
+        """Run the text, and return its output.
 
         Raises:
             TerminalError: The target does not answer.
@@ -36,37 +37,37 @@ class RunAlone(Protocol):
 
 
 class Census(NamedTuple):
-    """How many processes there are, and how many there may be, if that is limited."""
+    """The count of processes, and their limit if any."""
 
     size: int
     limit: int | None
 
     @property
     def is_close(self) -> bool:
-        """Whether the limit is one that a command comes up to in no time."""
+        """True if a command can reach the limit in no time."""
         return self.limit is not None and self.limit <= FEW_ALLOWED
 
     @property
     def is_full(self) -> bool:
-        """Whether there are about as many as there may be."""
+        """True near the limit."""
         return self.limit is not None and self.size >= FULL * self.limit
 
     @property
     def is_crowd(self) -> bool:
-        """Whether they have to be stopped to be ended."""
+        """True if the processes have to be stopped first."""
         return self.is_full or (self.is_close and self.size >= MANY)
 
 
 class Crowd:
-    """The processes of a target, counted and signalled by a shell that starts none.
+    """Counts, stops and signals the processes of a target by builtins alone.
 
     Args:
-        run: Runs text in that shell.
-        is_ours: Says whether all processes in sight are the environment's, so that all may be stopped for a moment.
-        limit: The limit that the environment has set, as it may not be seen in the target; None or 0 is none.
+        run: Runs text of builtins in the target.
+        is_ours: Returns True if all visible processes are the environment's, so that all may be stopped.
+        limit: The limit set by the environment, as it may be invisible in the target; None or 0 is none.
 
     Attributes:
-        lock: To be held while anything is stopped, as one shell of ours would stop another that does the same.
+        lock: Held while processes are stopped: internal shells would stop each other.
     """
 
     def __init__(self, run: RunAlone, is_ours: Callable[[], bool], limit: int | None) -> None:
@@ -78,11 +79,11 @@ class Crowd:
 
     @property
     def is_ours(self) -> bool:
-        """Whether all processes in sight are the environment's."""
+        """True if all visible processes are the environment's."""
         return self._is_ours()
 
     async def run(self, text: str) -> str:
-        """Run text in that shell, see `RunAlone`. A task that holds the lock does not wait for it."""
+        """Run text of builtins, see `RunBuiltins`. A task with the lock does not wait for the lock."""
         if self._holder is asyncio.current_task():
             return await self._run(text)
         async with self.lock:
@@ -90,7 +91,7 @@ class Crowd:
 
     @contextlib.asynccontextmanager
     async def stopping(self) -> AsyncIterator[None]:
-        """Let no other task signal processes in the block."""
+        """Block signals by other tasks during the block."""
         async with self.lock:
             self._holder = asyncio.current_task()
             try:
@@ -99,7 +100,7 @@ class Crowd:
                 self._holder = None
 
     async def census(self) -> Census:
-        """Count the processes, by the limit that is nearest.
+        """Return the count and limit of processes, for the limit nearest to its count.
 
         Raises:
             TerminalError: The target does not answer.
@@ -111,14 +112,14 @@ class Crowd:
 
     @property
     def most_running(self) -> int | None:
-        """Above how many processes all are to be stopped to be looked at; None if not all may be."""
+        """The process count above which a search stops all processes; None if not all may be stopped."""
         return MANY if self.is_ours else None
 
     def to_stop(self, groups: Collection[int]) -> list[int]:
-        """Return which groups to stop, if these are known to be the command's."""
+        """Return the process groups to stop, given the command's groups."""
         return [EVERYONE] if self.is_ours else [group for group in groups if group > 1]
 
     async def let_go(self, groups: Collection[int]) -> None:
-        """Let those go on that were stopped. Raises as `census` does."""
+        """Continue stopped groups. Raises as `count` does."""
         if stopped := self.to_stop(groups):
             await self.run(signalling("CONT", [-group for group in stopped]))

@@ -1,11 +1,11 @@
-"""Telling a command's output from what the shell around it says to us, on the same stream.
+"""Framing: tells a command's output from the shell's own messages on the same stream.
 
-The shell speaks in messages: a record separator (byte 30), a nonce that only we and the shell know, a space, a letter
-for the kind, and then fields that each end in NUL. Whatever is not a message is output, byte for byte. The first byte
-is one that output hardly ever ends in, because output that may be the beginning of a message has to be held back.
+A message is a record separator (byte 30), a nonce known to the shell and to this process alone, a space, a letter for
+the kind, and then fields. Each field ends in NUL. All other bytes are output, unchanged. Byte 30 comes first because
+output rarely ends in this byte: output at the end of a read that may begin a message has to be held back.
 
-All messages but READY name the number of the request they belong to, so that what was said about an earlier one is
-never taken for this one's.
+Each message but READY carries the number of a request. A message about an earlier request is thus never taken for the
+current request's.
 """
 
 from __future__ import annotations
@@ -15,41 +15,42 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What a message says."""
+    """The kind of a message."""
 
-    __hash__ = object.__hash__  # each is the only one of its kind, and to hash its name takes ten times as long
+    __hash__ = object.__hash__  # members are singletons, and hashing a name takes ten times as long
 
     READY = b"R"
-    """The shell runs. Fields: its pid, its name, 1 if it could not enter the directory it was to start in, the home
-    directory, then the watched variables."""
+    """The shell runs. Fields: pid, dialect name, 1 if the start directory could not be entered, home directory, then
+    the watched variables."""
     BEGIN = b"B"
-    """What comes from here on is the command's. Fields: number."""
+    """The command's output begins here. Fields: number."""
     END = b"E"
-    """The command ended, and the shell goes on. Fields: number, exit code, 1 if something of it is left."""
+    """The command ended, and the shell goes on. Fields: number, exit code, 1 if a process of the command is left."""
     SESSION_END = b"M"
-    """The same of a command in the session's own shell, with `SESSION_FIELDS` behind it."""
+    """END of a command in the session's own shell. Fields as for END, then `SESSION_FIELDS`."""
     EXIT = b"F"
-    """The command ended the shell with it. Fields as for END."""
+    """The command ended the shell too. Fields as for END."""
     SESSION_EXIT = b"X"
-    """The same of the session's own shell. Fields as for SESSION_END."""
+    """EXIT of the session's own shell. Fields as for SESSION_END."""
     STATE = b"S"
-    """What the shell holds. Fields: number, SHELLOPTS, BASHOPTS, exports and umask, functions and aliases (each as
-    shell text that brings them back), and the number again: without it the report is not whole."""
+    """A state report. Fields: number, SHELLOPTS, BASHOPTS, exports and umask, functions and aliases (each as shell text
+    for a restore), and the number again: a report without the second number is incomplete."""
     PIECE = b"P"
-    """One line of such a report, where others write on the same channel. Fields: number, part (1 or 2), line."""
+    """One line of a state report, used while other processes write to the same channel. Fields: number, part (1 or 2),
+    line."""
     PIECES = b"T"
-    """The end of such a report. Fields: number, SHELLOPTS, BASHOPTS, how many lines, how many characters they have."""
+    """The end of a state report in pieces. Fields: number, SHELLOPTS, BASHOPTS, count of lines, count of characters."""
 
 
 WATCHED = ("PWD", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONSAFEPATH", "PATH")
-"""Variables whose values are known here after every command: the working directory, and what names the Python of a
-script and what this can import."""
+"""Variables with values known here after every command: the working directory, and all variables that select a script's
+Python and its modules."""
 SESSION_FIELDS = (*WATCHED, "OLDPWD")
-"""What SESSION_END and SESSION_EXIT bring along."""
+"""The variables in SESSION_END and SESSION_EXIT."""
 PLACE_FIELDS = ("PWD", "OLDPWD")
-"""Of these the directories."""
+"""The directories among them."""
 FIELDS_OF = {Kind.SESSION_END: SESSION_FIELDS, Kind.SESSION_EXIT: SESSION_FIELDS}
-"""The variables in a message."""
+"""The variables in a message, by kind."""
 
 _FIELD_COUNTS = {
     Kind.READY: 4 + len(WATCHED),
@@ -73,12 +74,12 @@ class Message(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The request it belongs to; -1 for what cannot be read."""
+        """The number of the message's request; -1 if unreadable."""
         return _number(self.fields[0])
 
     @property
     def exit_code(self) -> int | None:
-        """How the request it belongs to ended, in those kinds that say it; None for what cannot be read."""
+        """The exit code in END, EXIT and their session forms; None if unreadable."""
         return None if (code := _number(self.fields[1])) < 0 else code
 
     def text(self, index: int) -> str:
@@ -87,12 +88,12 @@ class Message(NamedTuple):
 
 
 def _number(field: bytes) -> int:
-    # Who runs in the shell can forge a message, and Python refuses to read thousands of digits.
+    # Code in the shell can forge a message, and Python refuses to parse thousands of digits.
     return int(field) if field.isdigit() and len(field) <= _MOST_DIGITS else -1
 
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""How long a message may be. Reports of all that a session exports are the longest."""
+"""Largest message in bytes. Reports of all exports and functions of a session are the longest messages."""
 
 
 class FrameScanner:
@@ -103,20 +104,20 @@ class FrameScanner:
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._missing = 0
-        """How many fields the message that is pending lacks; 0 if it may be none."""
+        """Count of fields the pending message lacks; 0 if the pending bytes may be no message."""
 
     def feed(self, data: bytes) -> list[bytes | Message]:
-        """Take the next bytes and return what they complete, in order."""
+        """Add the next bytes, and return the completed parts in order."""
         if self._pending:
             self._pending.append(data)
             self._pending_bytes += len(data)
-            if self._pending_bytes > MAX_MESSAGE_BYTES:  # no shell of ours says so much: whoever forged it may have it
+            if self._pending_bytes > MAX_MESSAGE_BYTES:  # no real message is so long: forged, so handed out as output
                 return [self._taken()]
             self._missing -= data.count(b"\0")
             if self._missing > 0:
                 return []
             data = self._taken()
-        if b"\x1e" not in data:  # to look for one byte takes a fifth of the time, and of a large output is most of it
+        if b"\x1e" not in data:  # a search for one byte takes a fifth of the time, most of the cost of a large output
             self._missing = 0
             return [data] if data else []
         parts: list[bytes | Message] = []
@@ -132,8 +133,8 @@ class FrameScanner:
         self._missing = 0
         if position == len(data):
             return parts
-        # Only the end of the piece can hold a marker cut in two: searching all of it again each time is what
-        # makes large outputs quadratic.
+        # Only the end of the piece can hold a marker cut in two. Searching all of it each time would make large outputs
+        # quadratic.
         keep = self._marker_prefix(data, position)
         if keep > position:
             parts.append(data[position:keep])
@@ -149,15 +150,15 @@ class FrameScanner:
         return data
 
     def rest(self) -> bytes:
-        """Return the bytes held back because they could have begun a message, once nothing more can come.
+        """Return the bytes held back as a possible message, once the stream has ended.
 
-        What did begin one is not output.
+        An incomplete message is no output, and is dropped.
         """
         rest = self._taken()
         return b"" if rest.startswith(self._marker) else rest
 
     def _parse(self, data: bytes, start: int) -> tuple[bytes | Message | None, int]:
-        """Return what begins with a marker, None if it is not complete, and where it ends."""
+        """Return the message at a marker and its end; None if the message is incomplete."""
         position = start + len(self._marker)
         letter = data[position : position + 1]
         if not letter:
@@ -175,7 +176,7 @@ class FrameScanner:
         return Message(kind, tuple(fields)), len(data) - len(rest)
 
     def _marker_prefix(self, data: bytes, position: int) -> int:
-        """Return the index at which the end of `data` may begin a marker; its length if it can't."""
+        """Return the index of a possible marker at the end of `data`, or the length of `data`."""
         start = max(position, len(data) - len(self._marker) + 1)
         while (start := data.find(b"\x1e", start)) >= 0:
             if self._marker.startswith(data[start:]):

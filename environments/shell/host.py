@@ -1,6 +1,6 @@
-"""Another machine, on which a backend has its engine: what the environment that leads there has to offer for it.
+"""Remote hosts: another machine with a backend's engine, reached by an environment such as SSH.
 
-That is what any environment with shells answers for itself, and it opens no shell of its own for this.
+Any environment with shells implements this interface, without opening a shell.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from environments.target import Address
 
 MOST_OUTPUT = 1_000_000
-"""Bytes that are kept of what a program of ours prints there."""
+"""Output bytes kept of an internal program."""
 GRACE = 0.5
-"""Seconds that such a program has to tidy up when it is ended."""
+"""Seconds between TERM and KILL for such a program."""
 _PATIENCE = 2.0
-"""Seconds until its stream is given up, when it was to be ended and did not."""
+"""Seconds until the stream of an ended program is given up."""
 _EXIT_LIMIT = 5.0
-"""Seconds for its exit code, once it has closed its output."""
+"""Seconds for its exit code, after its output has ended."""
 
-# The program has a session of its own. The end of our input, or of the link, is its end.
+# The program has a process session of its own, and is ended at the end of input, or of the link.
 _GUARDED = f"""\
 exec 3<&0 </dev/null
 setsid "$@" 3<&- & child=$!
@@ -51,81 +51,82 @@ class Starter(Protocol):
 
     @property
     def place(self) -> str:
-        """Where that is, for people, and to tell it from others."""
+        """The machine's name, for messages and for telling machines apart."""
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process there, see `PersistentShellEnvironment`. Called in a worker thread."""
 
     def target_loss(self) -> str | None:
-        """Say why it cannot be reached any more, see `PersistentShellEnvironment`."""
+        """Return why the machine cannot be reached any more, see `PersistentShellEnvironment`."""
 
 
 class RemoteHost(Starter, Protocol):
-    """Another machine that processes can be started on."""
+    """Another machine for processes."""
 
     max_streams: int | None
-    """How many streams should be open at once; None is as many as are asked for."""
+    """The count of streams that should be open at once; None is unlimited."""
 
     def start_target(self) -> None:
-        """Connect to it, or connect anew, see `PersistentShellEnvironment`."""
+        """Connect or reconnect, see `PersistentShellEnvironment`."""
 
     def stop_target(self) -> None:
-        """Disconnect, for good."""
+        """Disconnect for good."""
 
     def login_command(self, command: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return what a person runs here to have a command run there on a terminal, see `Target.enter`."""
+        """Return a local command for a person to run a command there on a terminal, see `Target.enter`."""
 
     def forwarded(self, host: str, port: int) -> Address:
-        """Return a port here that leads to one that the machine can reach, until it is disconnected.
+        """Return a local port forwarded to a port reachable from the machine, until the disconnect.
 
         Raises:
-            TerminalError: There is none to be had.
+            TerminalError: The port cannot be forwarded.
         """
 
 
 def host_of(settings: EnvironmentSettings, url: str | None = None) -> RemoteHost | None:
-    """Return the machine that a backend has its engine on; None if that is this one. It is not reached for yet.
+    """Return the machine of a backend's engine; None for this machine. No connection is made yet.
 
     Args:
-        settings: May say so by `over`.
-        url: Says so where they do not.
+        settings: Name the machine by `over`.
+        url: Names the machine if the settings do not.
 
     Raises:
-        SettingsError: It leads to no such machine.
-        MissingExtraError: The client library of the backend that leads there is not installed.
+        SettingsError: The settings or the URL name no such machine.
+        MissingExtraError: The client library of the connecting backend is not installed.
     """
     env = host_over(settings) or (host_at(url) if url else None)
-    return cast("RemoteHost | None", env)  # what `BackendSettings.carries` says of it
+    return cast("RemoteHost | None", env)  # guaranteed by `BackendSettings.carries`
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of a program."""
+    """The result of a program."""
 
     exit_code: int
     output: str
-    """Its standard output."""
+    """The standard output."""
     errors: str
-    """Its standard error."""
+    """The standard error."""
 
 
 def run_there(
     host: Starter, argv: Sequence[str], on_line: Callable[[str], object] | None = None, *, guarded: bool = True
 ) -> Done:
-    """Run a program on a machine to its end, without input. Called in any thread but the loop's, such as a worker.
+    """Run a program on a machine to its end, without input. Called in a worker, or any thread but the loop's.
 
-    When the start that the current thread is at is stopped, the program is ended with all that it has started.
+    A stop of the current thread's start ends the program with all its processes.
 
     Args:
-        host: Where to run it.
-        argv: The program and its arguments, which other users there may see.
-        on_line: Receives each line, of either output, as it comes. Called in this thread.
-        guarded: Whether a second process there ends it early if the start is stopped; a short one needs none.
+        host: The machine.
+        argv: The program and its arguments, visible to other users there.
+        on_line: Called in this thread with each line of either output.
+        guarded: True to start a second process there that ends the program early if the start is stopped. A short
+            program needs no guard.
 
     Raises:
-        EnvironmentStartError: It could not be started.
-        EnvironmentLostError: The link dropped before its end was known.
-        StartStoppedError: It was ended.
+        EnvironmentStartError: The program could not be started.
+        EnvironmentLostError: The link dropped before its end.
+        StartStoppedError: The program was ended.
     """
     if guarded:
         argv = ["/bin/sh", "-c", _GUARDED, "sh", *argv]
@@ -156,7 +157,7 @@ async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
 
 
 class _Program(Discard):
-    """What a program prints, see `Receiver`, and its end before its time."""
+    """The output of a program, see `Receiver`, and its early end."""
 
     def __init__(self, stream: Stream, pieces: Pieces | None) -> None:
         self._stream = stream
@@ -165,16 +166,14 @@ class _Program(Discard):
         self._giving_up: asyncio.TimerHandle | None = None
 
     def data_received(self, channel: Channel, data: bytes) -> None:
-        """Keep what it prints, and offer it to the caller."""
         self.output.add(channel, data)
 
     def stream_ended(self) -> None:
-        """Note that nothing more comes."""
         if self._giving_up:
             self._giving_up.cancel()
 
     def end(self) -> None:
-        """Have it ended by the end of its input, and give its stream up where that does not help."""
+        """End the program by the end of its input, and give up its stream if this fails."""
         if self._giving_up is None and not self._stream.has_ended:
             with contextlib.suppress(BrokenPipeError):
                 self._stream.close_write()
@@ -182,7 +181,7 @@ class _Program(Discard):
 
 
 class _Lines:
-    """Hands whole lines on."""
+    """Splits output into lines."""
 
     def __init__(self, on_line: Callable[[str], object]) -> None:
         self._on_line = on_line

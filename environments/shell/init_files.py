@@ -1,4 +1,4 @@
-"""What a session begins with: the files of a login shell, and those that settings name, sourced in its own shell."""
+"""Init files: the login shell's and the settings' files, sourced at the start of a session."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 log = logger(__name__)
 
 OPTIONAL = "-"
-"""What stands before the path of a file that may be missing, and that may fail."""
+"""Prefix of a file that may be missing or fail."""
 SYSTEM_PROFILE = "/etc/profile"
 USER_PROFILES: Mapping[str, tuple[str, ...]] = {
     "bash": ("~/.bash_profile", "~/.bash_login", "~/.profile"),
     "sh": ("~/.profile",),
 }
-"""Of these a login shell takes the first that it can read."""
+"""A login shell sources the first readable file."""
 TAIL = 2000
-"""Bytes kept of what a file prints, for the error or the log."""
+"""Bytes kept of a file's output, for an error or the log."""
 _RESET = "euvx"
-"""Options that do not outlast a file: with them commands would end the session's shell, or print more than they do."""
+"""Options reset after a file: with these, later commands would end the session's shell or print more."""
 IS_NO_FILE, IS_MISSING = "e", "m"
 
 
 class InitFile(NamedTuple):
-    """One file to source."""
+    """One init file."""
 
     path: str
     """`~` is the target user's home."""
     optional: bool = False
-    """Whether it may be missing, and may fail: then what it did by then is kept, and the rest goes on."""
+    """True if the file may be missing or fail. Effects before the failure stay, and the rest continues."""
     is_profile: bool = False
-    """Whether a last command that fails is nothing to warn of: profiles often end in a test."""
+    """True if a failing last command causes no warning: profiles often end in a test."""
 
 
 class InitFiles:
-    """Sources them in the first shell that a session has in a target.
+    """Sources init files in a session's first shell in a target.
 
     Args:
-        shells: Hand on to shells beside the session what the files have exported.
-        settings: Which files, and how long each may take.
+        shells: Pass the files' exports to shells beside the session.
+        settings: The files and the time-out for each.
     """
 
     def __init__(self, shells: Shells, settings: EnvironmentSettings) -> None:
@@ -75,14 +75,14 @@ class InitFiles:
         """Source the files in a new shell, and return the shell to go on with.
 
         Args:
-            shell: The shell, which is ended on any error.
-            given: Names of the variables that it has from us.
-            again: Opens a shell that goes on from what one that has ended has reported.
-            interrupted: Whether the session's command is not to be waited for any longer.
+            shell: The shell, ended on any error.
+            given: Names of the shell's passed-through variables.
+            again: Opens a shell with the last reported state of an ended shell.
+            interrupted: Returns True to end the wait.
 
         Raises:
             EnvironmentStartError: A file is missing, has ended the shell, or did not end in time.
-            StartStoppedError: It was interrupted.
+            StartStoppedError: The start was interrupted.
         """
         unwanted = _Unwanted(interrupted)
         try:
@@ -100,21 +100,21 @@ class InitFiles:
         return shell
 
     async def _found(self, shell: Shell, unwanted: _Unwanted) -> list[InitFile]:
-        """Return the files that are there.
+        """Return the existing files.
 
         Raises:
-            EnvironmentStartError: One that was named is not, or cannot be read.
+            EnvironmentStartError: A file of the settings is missing or unreadable.
         """
         profiles = [(SYSTEM_PROFILE,), USER_PROFILES[shell.dialect.name]] if self._login else []
         choices = [[InitFile(path, is_profile=True) for path in paths] for paths in profiles]
         choices += [[file] for file in self._named]
         said, _ = await self._run(shell, _choosing(shell.dialect, choices), unwanted)
         if len(said) != len(choices):
-            raise self._error(f"the shell cannot say which init files there are: {said!r}", "see what it printed")
+            raise self._error(f"the shell cannot list the init files: {said!r}", "see its output")
         for (file, *_), letter in zip(choices[len(profiles) :], said[len(profiles) :], strict=True):
             if not letter.isdigit() and not file.optional:
-                what = "cannot be read, or is no file" if letter == IS_NO_FILE else "does not exist"
-                raise self._error(f"the init file {file.path} {what}", "make it, or take it out of init_files")
+                problem = "cannot be read, or is no file" if letter == IS_NO_FILE else "does not exist"
+                raise self._error(f"the init file {file.path} {problem}", "create it, or remove it from init_files")
         return [files[int(letter)] for files, letter in zip(choices, said, strict=True) if letter.isdigit()]
 
     async def _sourced(
@@ -140,10 +140,10 @@ class InitFiles:
         return shell if shell.is_idle else await again(shell)
 
     async def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, Outcome]:
-        """Have a shell run text of ours, and return what that printed and what came of it."""
+        """Run internal text in a shell, and return its output and its outcome."""
         self._shells.life.check_patience(unwanted.interrupted)
         output = Output(2 * TAIL)
-        # In the directory it is in, to which it returns: where a file goes is not where the session begins.
+        # cwd "." restores the directory afterwards: a file's `cd` does not move the session.
         request = Request(text, Where.MAIN, cwd=".")
         running = Running(shell, request, output, GRACE, self._shells.control)
         outcome = await outcome_of(running, output, self._limit, unwanted)
@@ -157,10 +157,10 @@ class InitFiles:
 
 
 class _Unwanted(threading.Event):
-    """Whether nobody waits for the session any more.
+    """Set once no caller waits for the session.
 
     Args:
-        interrupted: Whether its command was interrupted.
+        interrupted: Returns True if the session's command was interrupted.
     """
 
     def __init__(self, interrupted: Callable[[], bool]) -> None:
@@ -168,12 +168,11 @@ class _Unwanted(threading.Event):
         self.interrupted = interrupted
 
     def is_set(self) -> bool:
-        """Whether it is so."""
         return self.interrupted() or reason_to_leave() is not None
 
 
 def _choosing(dialect: Dialect, choices: list[list[InitFile]]) -> str:
-    """Return what prints a character for each choice: which of its files is the first that can be read, or why none."""
+    """Return text to print a character for each choice: the index of the first readable file, or a reason."""
     test, say = f"{dialect.call} test", f"{dialect.call} printf"
     text = ""
     for files in choices:
@@ -189,9 +188,9 @@ def _word(path: str) -> str:
 
 
 def _sourcing(dialect: Dialect, path: str) -> str:
-    """Return what sources a file, and fails if that does.
+    """Return text to source a file, with the file's success.
 
-    As it stands in front of `||`, a command in it that fails does not end a bash with `set -e`. By `builtin` it would.
+    In front of `||`, a failing command in the file does not end a bash with `set -e`. With a `builtin` prefix it would.
     """
     flags, code = f"{dialect.words}_f", f"{dialect.words}_s"
     reset = "".join(

@@ -1,4 +1,4 @@
-"""Shells of ours that end what runs in a target with this program, which may be ended by a signal."""
+"""Watchdogs: internal shells that end all processes in a target when this program dies, even by a signal."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from environments.shell.shell import Shell
 
 LINK_GRACE = 1.8
-"""Seconds behind the end of a link in which a program that is still there says so. One that is not has ended what runs
-there within 3 s."""
+"""Seconds after a dropped link during which a running program can stop its watchdogs. If the program is dead, all its
+processes are ended within 3 s."""
 LINK_PAUSE, LINK_LIMIT = 0.2, 10.0
-"""Seconds between two attempts to say so, and for all of them. Behind that it is said with the next link."""
+"""Seconds between two attempts to stop a watchdog, and for all attempts. Later, the next link stops it."""
 DISMISSAL_LIMIT = 1.0
-"""Seconds for a shell to be sent what it is to know before it ends."""
+"""Seconds to send a watchdog its last text."""
 
 log = logger(__name__)
 
 
 class Keepers:
-    """Those of one target.
+    """The watchdogs of one target.
 
     Args:
         shells: The shells of the target.
@@ -37,11 +37,11 @@ class Keepers:
         self._shells = shells
         self._keepers: set[Shell] = set()
         self._cut_off: set[int] = set()
-        """Those whose link has dropped, and that have not been told that this program is still there."""
+        """Watchdogs with a dropped link, not yet stopped."""
         self._telling: asyncio.Task[None] | None = None
 
     def begin(self, shell: Shell) -> None:
-        """Have a shell end all processes of the environment when its input comes to an end."""
+        """Have a shell end all processes of the environment at the end of its input."""
         markers, link_may_drop = self._shells.markers(), self._shells.env.link_may_drop
         told, self._cut_off = self._cut_off, set()
         down = standing_down(markers, told) if told else ""
@@ -59,7 +59,7 @@ class Keepers:
                 self._telling = spawn(self._stand_down())
 
     async def _stand_down(self) -> None:
-        """Have shells end that were cut off, over a new link, so that they end nothing else."""
+        """Stop cut-off watchdogs over a new link, before they end any process."""
         deadline = current().loop.time() + LINK_LIMIT
         while self._cut_off and self._shells.life.is_open and current().loop.time() < deadline:
             told = frozenset(self._cut_off)
@@ -72,7 +72,7 @@ class Keepers:
                 self._cut_off -= told
 
     async def dismiss(self, shell: Shell) -> None:
-        """Let a shell end without ending anything else."""
+        """Let a watchdog end without ending other processes."""
         if shell in self._keepers:
             self._keepers.discard(shell)
             shell.tell(not_ending_with_program(shell.dialect.call))

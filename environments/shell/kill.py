@@ -1,12 +1,17 @@
-"""Ending every process of a command, in the target, wherever it has moved to.
+"""End the process tree of a command in the target, wherever its processes have moved.
 
-What belongs to a command is found in several ways, as each alone can be escaped: it carries the command's marker in
-its environment or, if it is a script's, its number; it holds the command's leash (see `dialect`); it was started since
-and has the command's output as its own, or is a child of the command's shell without any mark; it descends from one
-that does, or did so at an earlier look. What an earlier command left in the background carries another marker and
-another leash, and is not touched. Only in a container that is full, where nothing could be done any more, or where
-processes become more and more behind a command's end, is also taken for the command's what was started since and
-carries no mark of ours at all; and in one of our own that begins anew, what is none of ours.
+A process of a command is found in several ways, as each alone can be escaped:
+
+- the command's marker in its environment or, for a script, its number;
+- an open keepalive pipe of the command (see `dialect`);
+- a start since the command began, together with the command's output as its own output;
+- an unmarked child of the command's shell, started since;
+- descent from any such process, now or at an earlier look.
+
+Background processes of earlier commands have another marker and another keepalive pipe, and stay untouched. Unmarked
+processes started since the command also count as the command's in two cases: in a container owned by the environment
+that is full, or with process counts that grow after the command's end; and at the reset of an environment that owns its
+container.
 """
 
 from __future__ import annotations
@@ -27,29 +32,29 @@ if TYPE_CHECKING:
     from environments.shell.fork_bomb import Crowd
 
 KILL_LIMIT = 2.0
-"""Seconds in which KILL must have ended everything. A process in an uninterruptible wait outlives it."""
+"""Seconds for KILL to end everything. A process in an uninterruptible wait survives."""
 CROWD_LIMIT = 3.0
-"""Seconds in which a crowd must have been ended, before it is tried like anything else."""
+"""Seconds to end stopped processes together, before the usual way."""
 FIRST = 1
-"""The first process of a target, with which all others would end."""
+"""Process 1 of a target: its end would end all others."""
 GROWTH, GROWTH_LOOKS = 5, 5
-"""How many processes without a mark more, within so many looks behind the end of a command, are a bomb that goes on."""
+"""Growth of unmarked processes, within so many looks after a command's end, that shows a running fork bomb."""
 LEAST_LOOKS = 3
-"""How often KILL is sent at least, however long that takes."""
+"""Least count of KILLs, however long they take."""
 EMPTY_LOOKS = 3
-"""How many looks in a row must find nothing, if what they found was another each time."""
+"""Looks in a row without a process, required if each look before found other processes."""
 BATCH = 1000
-"""Processes to signal with one command."""
+"""Processes per signal command."""
 LOOK_TIMEOUT, LOOK_SHARE = 10.0, 0.01
-"""Seconds for one look, and those on top of that for each process that is known."""
+"""Seconds for one look, and extra seconds for each known process."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.1
 
 
 class RunInTarget(Protocol):
-    """Runs a command of our own in the target."""
+    """Runs internal commands in the target."""
 
     def __call__(self, text: str, timeout: float = ...) -> Awaitable[str]:
-        """Run shell text, wait for it `timeout` seconds, and return what it prints.
+        """Run shell text with a time-out of `timeout` seconds, and return its output.
 
         Raises:
             TerminalError: The target does not answer.
@@ -57,37 +62,37 @@ class RunInTarget(Protocol):
 
 
 class Quarry(NamedTuple):
-    """Whose processes are to be ended."""
+    """Selects the processes to end."""
 
     marker: str
-    """The value of the marker variable, or a part of it; any of several, if these stand in lines."""
+    """The value of the marker variable, or a part; several are separated by newlines, and any matches."""
     dialect: type[Dialect]
-    """The kind of shell that runs the command, which says where its leash is."""
+    """The dialect of the command's shell. It defines the file descriptors of the keepalive pipe."""
     shell_pid: int | None = None
-    """The shell that runs the command and holds the other end of its leash."""
+    """The shell that runs the command and holds the other end of its keepalive pipe."""
     wakes_shell: bool = False
-    """Whether that shell must leave the command by itself: it is then told to, before anything is signalled, as it
-    would otherwise go on with what stands behind the command that was ended."""
+    """True if the shell must leave the command by itself. It is sent the leave signal before any process is signalled,
+    as it would otherwise run the rest of the ended command."""
     ends_shell: bool = False
-    """Whether that shell is one of the processes to be ended."""
+    """True if the shell itself is to be ended."""
     began: float = math.inf
-    """When the command began, on the monotonic clock."""
+    """The command's start on the monotonic clock."""
     since: float | None = None
-    """When it began on the target's own clock, in ticks, if it was asked for then."""
+    """The command's start on the target's clock, in ticks, if known."""
     brand: str | None = None
-    """The number of its processes, or a pattern for numbers, see `dialect.commands.branding`."""
+    """The number of its processes, or a pattern of numbers, see `dialect.commands.branding`."""
     takes_strays: bool = False
-    """Whether all that was started since is meant, also what carries no mark of ours, if nobody else's can be seen."""
+    """Also match unmarked processes younger than the command; safe only if nothing else runs in the target."""
 
 
 class ProcessTree:
-    """Finds and signals the processes of one command through another shell of the same target.
+    """Finds and signals the process tree of one command through another shell of the same target.
 
     Args:
-        run: Runs text in such a shell.
-        quarry: Whose processes they are.
-        crowd: How to see and signal them where none can be started; None if there is no way.
-        hunt: Ends those that no look finds, see `PersistentShellEnvironment.hunt`.
+        run: Runs text in this shell.
+        quarry: Selects the processes.
+        crowd: Finds and signals processes by builtins alone; None without a reserve shell.
+        hunt: Ends processes that escape every look, see `PersistentShellEnvironment.hunt`.
     """
 
     def __init__(
@@ -110,14 +115,14 @@ class ProcessTree:
         self._groups = {quarry.shell_pid} if quarry.shell_pid else set()
 
     async def end(self, grace: float, running: bool = True) -> tuple[int, ...]:
-        """Send TERM, wait, send KILL, and wait again. A crowd, which would have no room to do anything, gets KILL.
+        """Send TERM, wait, send KILL, and wait again. A fork bomb without room to act gets KILL at once.
 
         Args:
             grace: Seconds between TERM and KILL.
-            running: Whether the shell still runs the command. Otherwise it has the leash of another by now, if any.
+            running: True while the shell runs the command. Later it has another command's keepalive pipe, if any.
 
         Returns:
-            The process ids of what could not be ended, mostly none.
+            The process ids of survivors, usually none.
 
         Raises:
             TerminalError: The target does not answer.
@@ -126,7 +131,7 @@ class ProcessTree:
         wake = self._quarry.wakes_shell
         census = await self._take_census()
         if not census.is_full:
-            if await self._pass("TERM", wake) or wake:  # a trap on TERM may start something
+            if await self._pass("TERM", wake) or wake:  # a trap on TERM may start a process
                 await self._wait(grace)
             wake = False
             census = await self._take_census()
@@ -141,7 +146,7 @@ class ProcessTree:
         return tuple(sorted(left))
 
     async def _goes_on(self, crowd: Crowd) -> bool:
-        """Return whether processes still become more: those of a bomb that had only begun, with no mark of ours."""
+        """Return True if unmarked processes still multiply: a fork bomb that had only begun."""
         if not (self._alone and crowd.is_ours):
             return False
         self._takes_strays = True
@@ -156,12 +161,12 @@ class ProcessTree:
         return False
 
     async def look(self) -> set[int]:
-        """Return the process ids of what there is, and signal nothing. Raises as `end` does."""
+        """Return the ids of the command's processes without a signal. Raises as `end` does."""
         await self._take_census()
         return await self._pass("")
 
     async def _take_census(self) -> Census:
-        """Count the processes, and see to it that none is started from here on where they may run out."""
+        """Count the processes. Near the limit, later looks start no process."""
         census = await self._crowd.census() if self._crowd else Census(0, None)
         is_ours = bool(self._crowd and self._crowd.is_ours)
         takes_all = is_ours and self._quarry.takes_strays
@@ -170,12 +175,12 @@ class ProcessTree:
         return census
 
     async def kill_shell(self) -> None:
-        """Send KILL to the shell itself, which did not leave its command."""
+        """Send KILL to the shell, if it did not leave its command."""
         if self._quarry.shell_pid:
             await self._signal("KILL", [self._quarry.shell_pid])
 
     async def _end_crowd(self, crowd: Crowd, wake: bool) -> None:
-        """Stop the crowd, send KILL to what is found of it until nothing is, and let all others go on."""
+        """Stop all processes, send KILL to the command's until none is found, and continue the others."""
         deadline = time.monotonic() + CROWD_LIMIT
         async with crowd.stopping():
             try:
@@ -198,10 +203,9 @@ class ProcessTree:
             left = await self._pass("")
 
     async def _kill(self) -> set[int]:
-        """Send KILL until nothing is found any more, and return what could not be ended.
+        """Send KILL until no process is found, and return the survivors.
 
-        What forks and exits without end may not be found at a look although it is there, so that each look is at
-        processes that are stopped.
+        A process that forks and exits in an endless chain may escape a look, so each look first stops the processes.
         """
         deadline = time.monotonic() + KILL_LIMIT
         pause, looks, empty = _FIRST_PAUSE, 0, 0
@@ -217,13 +221,13 @@ class ProcessTree:
         return set()
 
     async def _pass(self, signal: str, wake: bool = False, freeze: Sequence[int] = (), thaw: bool = True) -> set[int]:
-        """Look once, send `signal` (or nothing) to what is found, and return it.
+        """Look once, send `signal` (or none) to the found processes, and return them.
 
         Args:
-            signal: What to send.
-            wake: Whether to have the shell leave the command.
-            freeze: Groups of processes to stop for as long as the look takes.
-            thaw: Whether to let them go on then.
+            signal: The signal.
+            wake: True to make the shell leave the command.
+            freeze: Process groups to stop during the look.
+            thaw: True to continue them afterwards.
         """
         quarry = self._quarry
         shell = quarry.shell_pid
@@ -234,7 +238,7 @@ class ProcessTree:
             self._outputs,
             [*([running] if running else []), *list(self._known)[:BATCH]],
             bool(self._known or running or self._takes_strays),
-            mouth=running if signal else None,  # it takes its time, and who was found once is known
+            mouth=running if signal else None,  # a slow search, and its processes stay known
             spare=None if quarry.ends_shell else shell,
             wake=shell if wake else None,
             signal=signal,
@@ -245,7 +249,7 @@ class ProcessTree:
             most=self._crowd.most_running if self._crowd else None,
         )
         patience = LOOK_TIMEOUT + LOOK_SHARE * len(self._known)
-        # What looked may have been killed before it did.
+        # The looking shell may have been killed first.
         seen = await self._ask(text, patience) or await self._ask(text, patience)
         table = ProcessTable.parse(seen)
         found = table.family(await self._roots(table)) - table.own
@@ -261,7 +265,7 @@ class ProcessTree:
         return found | moving
 
     async def _roots(self, table: ProcessTable) -> set[int]:
-        """Return those that are the command's whatever they descend from."""
+        """Return the processes of the command apart from descendants."""
         likely = table.speaking | (table.strays - {FIRST} if self._takes_strays else frozenset())
         children = table.children(self._quarry.shell_pid) if self._shell_runs_it and self._quarry.shell_pid else set()
         known = table.still(self._known) | table.marked
@@ -274,21 +278,21 @@ class ProcessTree:
         return known | likely
 
     async def _without_mark(self, children: Collection[int]) -> set[int]:
-        """Return which children of the command's shell show no sign of another command."""
+        """Return the children of the command's shell without a sign of another command."""
         shells = self._quarry.marker.rstrip("/").rpartition("/")[0] + "/"
         text = await self._ask(without_leash(sorted(children), shells, self._leash_ends[0]), LOOK_TIMEOUT)
         return {int(word) for word in text.split() if is_number(word)}.intersection(children)
 
     async def _since(self) -> float:
-        """Return when the command began, in ticks of the clock by which the target tells starts of processes."""
+        """Return the command's start in ticks of the target's clock for process starts."""
         if self._began is None:
             self._began = math.inf
             if self._quarry.began < math.inf:
-                # A look takes long on a loaded machine, so that its own time says little about when the command began.
+                # A look is slow on a loaded machine, so its own time is no measure of the command's start.
                 now = parse_time(await self._ask(TELL_TIME_ALONE if self._alone else TELL_TIME, LOOK_TIMEOUT))
                 runs_for = time.monotonic() - self._quarry.began
                 if now is not None:
-                    self._began = math.floor(now - runs_for * TICKS)  # a start is told as a whole tick
+                    self._began = math.floor(now - runs_for * TICKS)  # process starts have whole ticks
         return self._began
 
     async def _signal(self, signal: str, targets: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""The life of an environment on the loop thread: new, started, lost, closing, closed."""
+"""The life of an environment on the loop thread: new, started, lost, closing, closed; and its garbage collection."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ if TYPE_CHECKING:
     from environments.starting import Reporter
 
 CLOSE_GRACE = 5.0
-"""Seconds that `cleanup` waits for a start that it has stopped. What takes longer removes by itself what it made."""
+"""Seconds for a stopped start during `cleanup`. A slower start removes its own resources later."""
 STOP_GRACE = 1.0
-"""Seconds that a stopped start has to remove what it made, before those who wait for it are answered."""
+"""Seconds for a stopped start to remove its resources before the waiting callers return."""
 ABORT_AGAIN = 0.1
-"""Seconds until what a stopped start waits for is broken off again: it may have been between two waits."""
+"""Seconds until a stopped start is aborted again: the first abort may have hit between two waits."""
 LOOK_AGAIN = 0.05
-"""Seconds between two looks at whether a start is still waited for."""
+"""Seconds between two checks for callers that still wait for a start."""
 
 log = logger(__name__)
 
 
 class Stage(Enum):
-    """How far an environment has come."""
+    """The stage of an environment."""
 
     NEW = "new"
-    """Its target is not up: it was not needed yet, or was lost."""
+    """The target is not up: not yet needed, or lost."""
     STARTED = "started"
     CLOSING = "closing"
     CLOSED = "closed"
 
 
 def weakly(env: PersistentShellEnvironment) -> PersistentShellEnvironment:
-    """Return a proxy of an environment for its parts, so that it is collected once its users have dropped it."""
+    """Return a proxy of an environment for its parts, to allow garbage collection once its users have dropped it."""
     proxy: PersistentShellEnvironment = env if isinstance(env, weakref.ProxyType) else weakref.proxy(env)
     return proxy
 
 
-async def answered(method: Callable[..., object], *args: object) -> Any:  # noqa: ANN401  # what the method returns
-    """Return what a method of a backend returns: a coroutine function is awaited, any other one runs in a worker."""
+async def answered(method: Callable[..., object], *args: object) -> Any:  # noqa: ANN401  # the method's result
+    """Return the result of a backend's method: a coroutine is awaited, a plain function runs in a worker thread."""
     answer = method(*args) if inspect.iscoroutinefunction(method) else await in_worker(method, *args)
     return await answer if inspect.isawaitable(answer) else answer
 
 
 class Lifecycle:
-    """Starts the target on first use and after a loss, and closes it once.
+    """Starts the target on first use and after a loss, and closes the target once.
 
-    It belongs to the process that made it. In a forked child nothing of it may be used, nor ended.
+    Belongs to the process of its creation. A forked child can neither use nor end the environment.
 
     Args:
         env: The environment.
         name: The backend's name, for errors.
-        stays: Whether a loss is only that of a link to the same target as before.
-        reporter: Receives what a start is doing.
+        stays: True if a loss affects only the link, and the target stays the same.
+        reporter: Receives the steps of a start.
     """
 
     def __init__(
@@ -79,20 +79,20 @@ class Lifecycle:
         self._pid = os.getpid()
         self._starting: Starting | None = None
         self._earlier: set[Starting] = set()
-        """Starts that have ended, and may have something under way that they then undo."""
+        """Ended starts with work still in progress, undone at its end."""
         self._closing: asyncio.Task[None] | None = None
         self._given_up = False
         self.stage = Stage.NEW
         self.generation = 0
-        """How many targets there have been: what was opened in an earlier one is of no use any more."""
+        """The count of targets so far. Streams opened in an earlier target are useless."""
         self.stays = stays
-        """True if the target is the same behind a loss."""
+        """True if the target stays the same after a loss."""
         self._losses: weakref.WeakSet[TerminalError] = weakref.WeakSet()
         """The errors of the last loss."""
         self._told = 0
-        """How many of them a caller was told."""
+        """The count of these errors raised to a caller."""
         self._untold = ""
-        """What those say that no caller was told."""
+        """The message of an error not raised to any caller."""
         self._token = weakref.ref(env)
         _open.add(self._token)
 
@@ -112,7 +112,7 @@ class Lifecycle:
         """Raise TerminalError if the environment belongs to another process."""
         if not self.is_ours:
             raise TerminalError(
-                f"this environment (backend {self._name!r}) belongs to process {self._pid}, of which this one is a "
+                f"this environment (backend {self._name!r}) belongs to process {self._pid}, and this process is a "
                 "fork; create one here"
             )
 
@@ -125,11 +125,11 @@ class Lifecycle:
     # Losses of the target: each is raised to a caller at least once.
 
     def lost(self, why: str, generation: int | None = None) -> EnvironmentLostError:
-        """Note that the target is gone, so that the next command starts it anew, and return what to raise.
+        """Mark the target as lost, so that the next command restarts it, and return the error to raise.
 
         Args:
-            why: What became of it.
-            generation: Which target is meant; one that has been replaced is not lost again.
+            why: The reason.
+            generation: The generation of the lost target; a replaced target is not lost again.
         """
         error = EnvironmentLostError(
             f"backend {self._name!r} was lost: {why}. What the command had done by then is done, and it was "
@@ -149,37 +149,38 @@ class Lifecycle:
         return error
 
     def postpone(self, error: TerminalError) -> None:
-        """Have the next command raise a loss that was noticed where no caller could be told.
+        """Have the next command raise a loss noticed without a caller.
 
-        Else that command would begin anew in another target, and its session's files and processes be gone unsaid.
+        Otherwise the command would run in a new target, and the loss of the session's files and processes would go
+        unreported.
         """
         if error in self._losses and not self.stays:
             self._told -= 1
             self._untold = str(error)
 
     def told(self, error: Exception) -> None:
-        """Note that an error which was postponed is raised after all."""
+        """Note that a postponed error is raised after all."""
         if error in self._losses:
             self._told += 1
 
     # On the loop: starts.
 
     def check_patience(self, is_interrupted: Callable[[], bool]) -> None:
-        """Raise StartStoppedError if the current task's caller waits no longer for what comes behind a start."""
+        """Raise StartStoppedError if the current task's caller no longer waits."""
         reason = ("it was interrupted", False) if is_interrupted() else reason_to_leave()
         if reason:
             raise stopped_error(self._name, *reason)
 
     async def ensure_started(self, internal: bool = False) -> int:
-        """Bring the target up unless it is, and return its generation.
+        """Start the target unless it is up, and return its generation.
 
         Args:
-            internal: Whether it is for a command of our own, which also runs while everything is being ended.
+            internal: True for internal commands, allowed during cleanup.
 
         Raises:
-            TerminalError: As `check` does, or because it could not be started.
-            StartStoppedError: The start was stopped, or the caller's limit or scope ended the wait for it.
-            EnvironmentLostError: It was lost, and that was postponed.
+            TerminalError: As `check` does, or because the start failed.
+            StartStoppedError: The start was stopped, or the caller's limit or scope ended the wait.
+            EnvironmentLostError: A postponed loss.
         """
         if internal and self.stage is Stage.CLOSING and self.is_ours:
             return self.generation
@@ -224,7 +225,7 @@ class Lifecycle:
                 await start.report_on_loop(f"started in {time.monotonic() - began:.1f} s", complete=True)
 
     async def _start_here(self, start: Start) -> None:
-        """Start the target by a coroutine, which is cancelled once if the start is stopped: it may remove things."""
+        """Start the target by a coroutine. A stop cancels the coroutine once, as its cleanup may take time."""
         task = asyncio.current_task()
         assert task
         try:
@@ -237,11 +238,11 @@ class Lifecycle:
     def _start_ended(self, starting: Starting) -> None:
         self._starting = None
         self._earlier = {starting, *(each for each in self._earlier if not each.is_over)}
-        if self._given_up:  # what it has made meanwhile was not there when the target was taken down
+        if self._given_up:  # resources of this start were missing when the target was taken down
             spawn(answered(self._env.stop_target))
 
     def stop_start(self, why: str) -> None:
-        """Stop the start that is under way, if one is, for all that wait for it."""
+        """Stop the start in progress, if any, for all its waiting callers."""
         if starting := self._starting:
             starting.stop(why)
 
@@ -254,15 +255,12 @@ class Lifecycle:
         ended = [await each.join(max(0.0, deadline - time.monotonic())) for each in starts]
         if not all(ended):
             self._given_up = self._starting is not None
-            log.warning(
-                "backend %r: a start that was stopped waits for an answer; what it has made is removed when that comes",
-                self._name,
-            )
+            log.warning("backend %r: a stopped start waits for an answer, and removes its resources then", self._name)
 
     # On the loop: the end.
 
     async def close(self, end_all: Callable[[], Any]) -> None:
-        """End everything once. All that call this wait for the same end, which goes on if they leave."""
+        """End everything once. All callers wait for the same end. The end goes on if a caller leaves."""
         if self._closing is None:
             if self.stage is Stage.CLOSED:
                 return
@@ -279,10 +277,10 @@ class Lifecycle:
             self.stage = Stage.CLOSED
             _open.discard(self._token)
 
-    # What is not cleaned up.
+    # Garbage collection.
 
     def abandoned(self, env: PersistentShellEnvironment) -> None:
-        """Clean up an environment that is collected, or that is there at the end of the program, with a warning."""
+        """Clean up an environment at its garbage collection or at the end of the program, with a warning."""
         if not self.is_ours or not self.is_open:
             return
         if self.stage is Stage.STARTED:
@@ -309,11 +307,11 @@ async def _close_quietly(env: PersistentShellEnvironment) -> None:
 
 
 class Starting:
-    """One start of a target, and the calls that wait for it. It is stopped when the last of them has left.
+    """One start of a target with its waiting callers. Stopped when the last caller has left.
 
     Args:
         name: The backend's name.
-        reporter: Receives what the start is doing.
+        reporter: Receives the steps of the start.
     """
 
     def __init__(self, name: str, reporter: Reporter | None) -> None:
@@ -321,21 +319,21 @@ class Starting:
         self._waiting = 0
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin it."""
+        """Begin the start."""
         self._task = spawn(work, may_fail=True)
 
     @property
     def is_over(self) -> bool:
-        """True once nothing of it goes on."""
+        """True once no work of the start is in progress."""
         return self._task.done() and not self.start.has_detached_work
 
     def stop(self, why: str) -> None:
-        """Stop it for all that wait for it; it need not have ended when this returns."""
+        """Stop the start for all waiting callers, without a wait for its end."""
         self.start.mark_stopped(why)
         self.start.abort()
 
     async def join(self, seconds: float) -> bool:
-        """Wait for the end of a start that was stopped, and of what goes on alone. Returns whether all has ended."""
+        """Wait for the end of a stopped start and of its remaining work. Returns True if all has ended."""
         deadline = time.monotonic() + seconds
         while not self.is_over and time.monotonic() < deadline:
             self.start.abort()
@@ -343,13 +341,13 @@ class Starting:
         return self.is_over
 
     async def wait(self) -> None:
-        """Wait until it is over.
+        """Wait until the start is over.
 
         Raises:
-            StartStoppedError: It was stopped, or the caller may wait no longer.
-            BaseException: What the start has raised.
+            StartStoppedError: The start was stopped, or the caller may no longer wait.
+            BaseException: The error of the start.
         """
-        late = self.start.stopped  # then it is only waited for until it has removed what it made, to try again
+        late = self.start.stopped  # only waits for the removal of its resources, before a new try
         limit = current_start_limit()
         self._waiting += 1
         try:
@@ -361,7 +359,7 @@ class Starting:
         finally:
             self._waiting -= 1
             if not self._waiting and not self._task.done() and not self.start.stopped:
-                self.start.mark_stopped(*(reason_to_leave() or ("nobody waits for it any more", False)))
+                self.start.mark_stopped(*(reason_to_leave() or ("its last caller left", False)))
                 self.start.abort()
                 await shielded(spawn(self.join(STOP_GRACE)))
         if self.start.stopped and not late:
@@ -389,9 +387,9 @@ def _clean_up_all() -> None:
 
 
 def clean_up_first() -> None:
-    """Have the end of the program clean up before it runs what has been registered for it by now.
+    """Register the cleanup again, to run before all exit handlers registered so far.
 
-    A service's client may have registered its own end, behind which nothing can be ended any more.
+    The client of a service may have registered its own exit handler, and no target can be ended after the client.
     """
     atexit.unregister(_clean_up_all)
     atexit.register(_clean_up_all)

@@ -1,4 +1,4 @@
-"""What environments have, or have left, on a machine that they only run shells on: this one, or one behind SSH."""
+"""Listing of environments on this machine or an SSH host: their processes and directories outside of containers."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from environments.shell.dialect.commands import THERE_NOW
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.process_table import TICKS, is_number
 
-# A host, a process, its start as Linux or other systems say it, and the part that is the environment's own.
+# Host, process id, process start in the form of Linux or other systems, and the environment's own part.
 _ID = re.compile(r"([0-9a-f]{8}-[0-9]+-(?:(?:[0-9a-f]{8})?-[0-9]+|[A-Z][\w.-]+-[0-9]{4})-[0-9a-f]{8})(?:-.*)?")
 
 Open = Callable[[], PersistentShellEnvironment]
-"""Makes an environment that runs its commands there."""
+"""Makes an environment on the machine."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What one environment has there."""
+    """Processes and directories of one environment."""
 
     processes: int = 0
     age: float = 0.0
-    """Seconds since the oldest of its processes was started."""
+    """Seconds since the start of the oldest process."""
     directories: list[str] = field(default_factory=list)
     size: int = 0
-    """Bytes in its directories."""
+    """Bytes in the directories."""
 
 
 class _Way:
-    """The way to a machine: one environment for as long as the machine is looked at, then one each time.
+    """Access to a machine: one environment during the listing, later a new one for each removal.
 
     Args:
         open_there: Makes an environment there.
@@ -50,7 +50,7 @@ class _Way:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[PersistentShellEnvironment]:
-        """Return an environment there, which `reached` returns as well until the block is left."""
+        """Return an environment there, shared with `reached` during the block."""
         with self._open() as env:
             self._env = env
             try:
@@ -69,11 +69,11 @@ class _Way:
 
 
 def list_environments(open_there: Open, place: str = "") -> Iterator[FoundTarget]:
-    """Go through the environments, of any backend, that have something on a machine, without those that are asked with.
+    """Yield the environments of any backend with processes or directories on a machine, except the listing ones.
 
     Args:
-        open_there: Leads there, now and when something is to be removed.
-        place: The name of the machine; empty if it is this one.
+        open_there: Makes an environment there, now and for a later removal.
+        place: The machine's name; empty for this machine.
     """
     way = _Way(open_there)
     with way.held() as env:
@@ -92,7 +92,7 @@ def list_environments(open_there: Open, place: str = "") -> Iterator[FoundTarget
 
 
 def _look(env: PersistentShellEnvironment) -> dict[str, _Seen]:
-    """Return what each environment but `env` has where that runs its commands."""
+    """Return processes and directories by environment, except those of `env`."""
     env.internal.execute("true")
     said = [line.partition(" ")[::2] for line in env.run_control(THERE_NOW).output.splitlines()]
     uptime = float(next((words.split()[0] for kind, words in said if kind == "uptime" and words), "0"))
@@ -102,7 +102,7 @@ def _look(env: PersistentShellEnvironment) -> dict[str, _Seen]:
         if kind == "stat":
             stat = words
         elif kind == "process":
-            # Of what one environment has started from within another's command, the inner one stands last.
+            # The marker of a nested environment ends with the inner name.
             name = words.rpartition(":")[2].partition("/")[0]
             if (found := _ID.fullmatch(name)) and found[1] != env.id:
                 _add_process(seen[found[1]], stat, uptime)
@@ -117,7 +117,7 @@ def _look(env: PersistentShellEnvironment) -> dict[str, _Seen]:
 def _add_process(seen: _Seen, stat: str, uptime: float) -> None:
     seen.processes += 1
     fields = stat.split()
-    if len(fields) > 19 and is_number(fields[19]):  # behind the process's name the 20th is when it was started
+    if len(fields) > 19 and is_number(fields[19]):  # start time: field 20 after the process's name
         seen.age = max(seen.age, uptime - int(fields[19]) / TICKS)
 
 

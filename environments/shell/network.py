@@ -1,4 +1,4 @@
-"""The network of an environment whose target reaches a list of hosts alone."""
+"""The network of an environment with a list of allowed hosts."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class TargetNetwork:
 
     Args:
         env: The environment.
-        hosts: The list that the settings have.
+        hosts: The list in the settings.
     """
 
     def __init__(self, env: PersistentShellEnvironment, hosts: Sequence[str]) -> None:
         self._env = weakly(env)
         self.hosts = self._first = tuple(hosts)
-        """The list in force."""
+        """The current list."""
         observation = env.observation
         self._proxy = NetworkProxy(hosts, lambda host, port: observation.emit("network_refused", host=host, port=port))
         self._expected_in = 0
-        """The generation of the target in which it was started."""
+        """The generation of the target with the proxy."""
         self._note: str | None = None
         self.variables = self._proxy.variables
-        """The variables by which programs find it."""
+        """The variables that point programs to the proxy."""
 
     async def ensure(self) -> None:
-        """Start it in the target unless it runs there.
+        """Start the proxy in the target unless it runs there.
 
         Raises:
-            EnvironmentStartError: It cannot be started in a new target.
+            EnvironmentStartError: The proxy cannot be started in a new target.
         """
         if self._proxy.is_up:
             return
@@ -63,30 +63,30 @@ class TargetNetwork:
         return await opened(env.open_stream, marked(env.shells.next_marker("0/"), text))
 
     def take_note(self) -> str | None:
-        """Return what is to be said with the result of the next command, once."""
+        """Return the note for the result of the next command, once."""
         note, self._note = self._note, None
         return note
 
     def set(self, network: Network) -> None:
-        """Let the target reach other hosts, see `BaseEnvironment.set_network`.
+        """Change the allowed hosts, see `BaseEnvironment.set_network`.
 
         Raises:
-            UnsupportedError: It is `full`.
+            UnsupportedError: `network` is `full`.
         """
         if network == "full":
             raise UnsupportedError(
-                f"backend {self._env.settings.env!r} cannot give its whole network to a target that has none of its "
-                "own; make an environment with network='full'"
+                f"backend {self._env.settings.env!r} cannot give full network access to a target without a network; "
+                "make an environment with network='full'"
             )
         self.hosts = () if network == "none" else network
         self._proxy.set_hosts(self.hosts)
 
     def stop(self) -> None:
-        """End it. The next command starts it again."""
+        """Stop the proxy. The next command restarts it."""
         self._expected_in, self._note = 0, None
         self._proxy.stop()
 
     def reset(self) -> None:
-        """End it, and have it begin again with the list of the settings."""
+        """Stop the proxy, and restore the list of the settings."""
         self.stop()
         self.set(self._first)

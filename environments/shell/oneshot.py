@@ -1,4 +1,4 @@
-"""Commands beside the session, each in a shell that is lent for it."""
+"""One-shot commands: each runs beside the session, in a shell lent by the pool."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Write = Callable[[bytes], Coroutine[Any, Any, None]]
-"""Sends a piece of input to a command, and waits until there is room for more."""
+"""Sends a piece of input to a command, and waits for room for more (back-pressure)."""
 
 
 class OneshotRunner:
@@ -44,7 +44,7 @@ class OneshotRunner:
         self._env = weakly(env)
         self._shells = shells
         self.running: set[Running] = set()
-        """The commands that run."""
+        """The running commands."""
 
     async def execute(
         self, command: CheckedCommand, user: TargetUser | None, pieces: Pieces | None = None
@@ -53,8 +53,8 @@ class OneshotRunner:
 
         Args:
             command: The command.
-            user: The user that it runs as; None is the target's own.
-            pieces: Takes its output to the caller's callback.
+            user: The user; None is the target's default user.
+            pieces: Delivers the output to the caller's callback.
         """
         env, there = self._env, None
         try:
@@ -68,7 +68,7 @@ class OneshotRunner:
                 return await outcome_of(running, output, command.timeout, command.interrupt), running
 
             outcome, done = await self._until_begun(pool, there, user, lambda _: output, wait)
-        except (CallCancelledError, StartStoppedError):  # while it waited for a shell, or was on its way to one
+        except (CallCancelledError, StartStoppedError):  # raised during the wait for a shell
             if not command.is_cancelled:
                 raise
             return CommandResult.never_ran(self._absolute(there.cwd or "") if there else "")
@@ -85,7 +85,7 @@ class OneshotRunner:
         wait: Callable[[Running], Awaitable[T]],
         where: Where = Where.SUBSHELL,
     ) -> T:
-        """Send a command to a shell, and to another one if that had ended before it began. Return what `wait` does."""
+        """Send a command to a shell, and to another if the first ended before it began. Returns `wait`'s result."""
         for _ in range(ATTEMPTS + 2):
             try:
                 async with pool.lent() as shell:
@@ -104,14 +104,14 @@ class OneshotRunner:
         raise self._shells.lost(await self._shells.why_lost() or "its shells end as soon as they are opened")
 
     async def run_into(self, command: CheckedCommand, sink_on: Callable[[Stream], Sink]) -> int:
-        """Run a command of our own, without a limit of time or of output, and return its exit code.
+        """Run an internal command without limits of time or output, and return its exit code.
 
         Args:
             command: The command.
-            sink_on: Returns what takes the output that comes on a stream.
+            sink_on: Returns the sink for a stream's output.
 
         Raises:
-            EnvironmentLostError: The target went away while it ran.
+            EnvironmentLostError: The target was lost during the command.
             CallCancelledError: The scope was cancelled.
         """
         there = await self.beside(command, None)
@@ -129,18 +129,18 @@ class OneshotRunner:
         feed: Callable[[Write], Awaitable[object]],
         size: int | None,
     ) -> int:
-        """Run a command of our own that reads an input, without a limit of time, and return its exit code.
+        """Run an internal command with an input and without a time-out, and return its exit code.
 
         Args:
             command: The command.
-            user: The user that it runs as; None is the target's own.
-            sink: Takes the output.
-            feed: Writes the input. It is given a function that raises BrokenPipeError once the command has ended.
-                If it raises anything else, the command is ended.
-            size: The bytes of input that it reads, and fails without; None if it reads to the end of the input.
+            user: The user; None is the target's default user.
+            sink: Receives the output.
+            feed: Writes the input by a given function, which raises BrokenPipeError once the command has ended. On any
+                other error of `feed`, the command is ended.
+            size: The exact count of input bytes the command reads; None for a command that reads to the end of file.
 
         Raises:
-            EnvironmentLostError: The target went away while it ran.
+            EnvironmentLostError: The target was lost during the command.
             CallCancelledError: The scope was cancelled.
         """
         there = await self.beside(command._replace(separate=False), user)
@@ -165,7 +165,7 @@ class OneshotRunner:
             code = -1
             try:
                 await shell.begun()
-                with contextlib.suppress(BrokenPipeError):  # its exit code and its words say why
+                with contextlib.suppress(BrokenPipeError):  # its exit code and its output give the reason
                     await feed(write)
                     if size is None:
                         shell.stream.close_write()
@@ -173,21 +173,21 @@ class OneshotRunner:
                 return code
             finally:
                 if not ending.done():
-                    # A process that is just being started may not receive the signal. One that has all of its input
-                    # may succeed, and the shell then reads on: the end of the input would have it end everything.
+                    # A starting process may miss the signal. A process with complete input may succeed, and the shell
+                    # then reads on: the end of file would end all processes, if the shell is a watchdog.
                     if size is None or written < size:
                         shell.stream.close_write()
                     running.interrupt()
                     await asyncio.wait((ending,))
                 if code != 0:
-                    shell.give_up()  # what was written to the command may lie unread in front of the shell
+                    shell.give_up()  # the command's input may be unread in front of the shell
 
         return await self._until_begun(self._shells.control_of(user), there, user, lambda _: sink, wait, where)
 
-    # The call, as a shell that is not the session's has to be asked.
+    # Options for a shell other than the session's.
 
     async def beside(self, command: CheckedCommand, user: TargetUser | None) -> CheckedCommand:
-        """Return a command for a shell that is not the session's: with its directory, and the variables it is given."""
+        """Return a command for a shell other than the session's: with its directory and variables."""
         env = self._env
         cwd = await self._directory(command)
         exported = await env.session_of_execute.exported() if command.session_env else Exported()
@@ -199,7 +199,7 @@ class OneshotRunner:
         return command._replace(cwd=cwd, env={**given, **command.env})
 
     async def _directory(self, command: CheckedCommand) -> str:
-        """Return its directory: a relative one is taken from that of the session."""
+        """Return a command's directory: a relative one starts at the session's directory."""
         cwd = command.cwd
         if cwd and (cwd.startswith("/") or cwd == "~" or cwd.startswith("~/")):
             return cwd

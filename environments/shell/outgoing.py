@@ -1,4 +1,4 @@
-"""What a stream has yet to write to its descriptor."""
+"""The queue of bytes for a stream's file descriptor, with back-pressure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Callable
 from environments.loop import current
 
 MOST_AT_ONCE = 256 * 1024
-"""Bytes that are offered to a descriptor at a time."""
+"""Bytes per write."""
 
 
 class Outgoing:
-    """Bytes on their way to a descriptor that never blocks. Everything is called on the loop thread.
+    """Queued bytes for a non-blocking file descriptor. All methods run on the loop thread.
 
     Args:
         descriptor: A pipe, a socket or a terminal.
-        end: Lets the reader see the end of file. Called once everything is written that came before `close_write`.
+        end: Sends end of file to the reader. Called after `close_write` once all bytes are written.
     """
 
     def __init__(self, descriptor: int, end: Callable[[], object]) -> None:
@@ -28,7 +28,7 @@ class Outgoing:
         self._unsent = bytearray()
         self._room: asyncio.Event | None = None
         self.is_at_end = False
-        """True once nothing more may be written."""
+        """True once no more bytes may be written."""
 
     def __len__(self) -> int:
         return len(self._unsent)
@@ -37,7 +37,7 @@ class Outgoing:
         """Write bytes, now or as the reader reads.
 
         Raises:
-            BrokenPipeError: Nobody reads any more, or nothing more may be written.
+            BrokenPipeError: The reader is gone, or the queue is closed.
         """
         if self.is_at_end:
             raise BrokenPipeError(errno.EPIPE, "the stream is closed")
@@ -58,7 +58,7 @@ class Outgoing:
             del self._unsent[: os.write(self._descriptor, self._unsent[:MOST_AT_ONCE])]
         except BlockingIOError:
             return
-        except OSError:  # it does not read any more
+        except OSError:  # the reader is gone
             self._unsent.clear()
         if not self._unsent:
             self._done()
@@ -72,20 +72,20 @@ class Outgoing:
             room.set()
 
     async def drain(self) -> None:
-        """Wait until everything is written, or cannot be written any more. Several tasks may wait."""
+        """Wait until all bytes are written, or cannot be (back-pressure). Several tasks may wait."""
         if self._unsent:
             self._room = self._room or asyncio.Event()
             await self._room.wait()
 
     def close_write(self) -> None:
-        """Let the reader see the end of file behind what was written."""
+        """Send end of file after all written bytes."""
         if not self.is_at_end:
             self.is_at_end = True
             if not self._unsent:
                 self._end()
 
     def close(self) -> None:
-        """Drop what is unsent. The descriptor is to be closed behind this."""
+        """Drop unsent bytes. The caller closes the file descriptor afterwards."""
         self.is_at_end = True
         if self._unsent:
             self._unsent.clear()

@@ -1,4 +1,4 @@
-"""Sinks for the output of a command: into its result, to a callback, or nowhere. All are used on the loop thread."""
+"""Sinks for command output: a captured result, a callback, a caller's sink, or none. Used on the loop thread."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from environments.result import CommandResult
 from environments.shell.stream import Stream
 
 _NOTICE = re.compile(rb"(?:^|(?<=\n))(?:Terminated|Killed)\n")
-"""The line by which a shell tells that a signal has ended its child."""
+"""A shell's notice of a child ended by a signal."""
 
 
 class Discarded:
-    """Drops the output."""
+    """Drops all output."""
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Drop it."""
+        """Drop the bytes."""
 
 
 class Output:
-    """The output of one command: bounded captures, and the pieces for its callback.
+    """The output of one command: bounded captures, and pieces for a callback.
 
     Args:
         limit: Bytes to keep of each channel.
-        separate: Whether stderr is kept apart.
-        pieces: Takes the pieces on to a callback; None where there is none.
+        separate: True to keep stderr apart.
+        pieces: Delivers pieces to a callback; None without a callback.
     """
 
     def __init__(self, limit: int, separate: bool = False, pieces: Pieces | None = None) -> None:
         self.stdout = BoundedCapture(limit)
         self.stderr = BoundedCapture(limit) if separate else None
         self.stream: Stream | None = None
-        """The stream that the output comes on, which is paused while the callback is slow."""
+        """The output's stream, paused while the callback is slow (back-pressure)."""
         self.is_ending = False
-        """True once the command is being ended: then the shell's own notice of that is left out."""
+        """True once the command is being ended: the shell's notice of the signal is then left out."""
         self._pieces = pieces
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of a channel, see `Sink`."""
+        """Add the next bytes of a channel, see `Sink`."""
         if self.is_ending:
             data = _NOTICE.sub(b"", data, count=1)
         capture = self.stderr if channel is Channel.STDERR else self.stdout
@@ -57,30 +57,30 @@ class Output:
         return self._pieces is not None
 
     def skip(self, channel: Channel, size: int) -> None:
-        """Count bytes of the middle that a channel does not bring, see `BoundedCapture.skip`."""
+        """Count bytes left out of the middle of a channel, see `BoundedCapture.skip`."""
         capture = self.stderr if channel is Channel.STDERR else self.stdout
         if capture is not None:
             capture.skip(size)
 
 
 class Delivery:
-    """Hands output to a sink of the caller's on a worker thread, in order. The stream is paused while it is slow.
+    """Delivers output to a caller's sink on a worker thread, in order. A slow sink pauses the stream (back-pressure).
 
     Args:
-        sink: The sink. Its errors are kept, and end the delivery.
+        sink: The sink. Its first error is stored, and ends the delivery.
         on_error: Called on the loop thread with the first error.
     """
 
     def __init__(self, sink: OutputSink, on_error: Callable[[], object]) -> None:
         self.stream: Stream | None = None
-        """The stream that the output comes on."""
+        """The output's stream."""
         self.error: Exception | None = None
         self._sink, self._on_error = sink, on_error
         self._pieces = Pieces(self._wake)
         self._delivering: asyncio.Task[None] | None = None
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of a channel, see `Sink`."""
+        """Add the next bytes of a channel, see `Sink`."""
         if self.stream:
             self._pieces.offer(channel, data, self.stream)
 
@@ -92,7 +92,7 @@ class Delivery:
         while self._pieces:
             try:
                 self._pieces.acknowledge(await in_worker(self._hand_over))
-            except Exception as error:  # of the sink: the output has no taker any more
+            except Exception as error:  # raised by the sink: later output has no receiver
                 self.error = error
                 self._pieces.drop()
                 self._on_error()
@@ -105,29 +105,29 @@ class Delivery:
         return size
 
     def drop(self) -> None:
-        """Drop what waits and what follows, and wait no more for the sink."""
+        """Drop waiting and later output, and stop waiting for the sink."""
         self._pieces.drop()
         self._delivering = None
 
     async def flush(self) -> None:
-        """Wait until all has been handed over."""
+        """Wait until all output has been delivered."""
         if self._delivering:
             await shielded(self._delivering)
 
 
 class Direct:
-    """Hands output to a sink that takes it on the loop thread, see `Delivery`."""
+    """Delivers output to a sink that runs on the loop thread, see `Delivery`."""
 
     def __init__(self, sink: LoopSink, process: AttachedProcess, on_error: Callable[[], object]) -> None:
         self.stream: Stream | None = None
-        """The stream that the output comes on."""
+        """The output's stream."""
         self.error: Exception | None = None
         self._sink, self._on_error = sink, on_error
         self._is_dropped = False
         sink.attach(process)
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of a channel, see `Sink`."""
+        """Add the next bytes of a channel, see `Sink`."""
         try:
             if self.error is None and not self._is_dropped:
                 self._sink.add(channel, data)
@@ -136,21 +136,21 @@ class Direct:
             self._on_error()
 
     def drop(self) -> None:
-        """Drop what follows."""
+        """Drop later output."""
         self._is_dropped = True
 
     async def flush(self) -> None:
-        """Do nothing: all has been handed over."""
+        """Do nothing: delivery is immediate."""
 
 
 class Outcome:
-    """The end of a command. The text of its output is made in the caller's thread, as it may be large.
+    """The end of a command. The caller's thread builds the text of the output, which may be large.
 
     Args:
         output: The output.
         exit_code: The exit code.
-        reason: `timeout` or `interrupt`, if the command was ended by us.
-        survivors: The process ids of what could not be ended.
+        reason: `timeout` or `interrupt` if the command was ended; None if it ended by itself.
+        survivors: The ids of processes that could not be ended.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Outcome:
         """Sentences for `CommandResult.note`."""
 
     def result(self, binary: bool = False) -> CommandResult:
-        """Return the result that a caller gets."""
+        """Return the result for the caller."""
         out = self.output.stdout.text(binary)
         err = self.output.stderr.text(binary) if self.output.stderr else None
         return CommandResult(

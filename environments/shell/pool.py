@@ -1,4 +1,4 @@
-"""The shells of a target: how they are opened, kept warm, lent, and kept for commands of our own."""
+"""The shells of a target: opening them, the pool of warm shells, and shells for internal commands."""
 
 from __future__ import annotations
 
@@ -40,32 +40,32 @@ if TYPE_CHECKING:
     from environments.shell.users import TargetUser
 
 IDLE_LIMIT = 4
-"""Idle shells that a pool keeps. More are opened when more commands run at once, and closed behind them."""
+"""Idle shells kept by a pool. More are opened while more commands run at once, and closed afterwards."""
 SLOT_LIMIT = 300.0
-"""Seconds to wait for one of a limited number of shells."""
+"""Seconds to wait for a slot, if the target limits its shells."""
 CANCEL_POLL = 0.1
-"""Seconds between looks at whether a call that waits for one was cancelled."""
+"""Seconds between two checks for cancellation during this wait."""
 RESERVE_DELAY = 0.02
-"""Seconds behind a command until the shell in reserve is opened, if it still runs."""
+"""Seconds after a command until the reserve shell is opened, if the command still runs."""
 LONGEST_RESERVE_DELAY = 1.0
-"""Seconds behind the first command until it is opened anyhow: something may run that no command waits for."""
+"""Seconds after the first command until the reserve shell is opened in any case: a background process may run."""
 CONTROL_LIMIT = 10.0
-"""Seconds a command of our own may take: what does not answer by then is lost."""
+"""Seconds for an internal command. A target without an answer by then is lost."""
 ALONE_LIMIT = 30.0
-"""The same for what starts no process. Among the processes of a bomb it gets its turn late; one that was given up would
-stop them all when it does, and with them the shell that is being opened in its place."""
+"""Seconds for an internal command of builtins. Among the processes of a fork bomb the shell is scheduled late; a
+command given up would later stop all processes, along with the replacement shell."""
 CONTROL_OUTPUT = 64_000_000
-"""Bytes kept of what a command of our own prints."""
+"""Output bytes kept of an internal command."""
 ATTEMPTS = 3
-"""Shells that are tried for a command, or for a command of our own."""
+"""Shells tried for a command."""
 FIRST_LOOK, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds until a parked shell is asked whether anything of its commands is left, and between later times."""
+"""Seconds until the first query of a parked shell for leftover processes, and the longest pause between queries."""
 NOTHING = SessionState()
 _WENT_AWAY = "it went away while a shell was opened"
 
 
 async def opened(open_stream: Callable[..., object], *args: object) -> Stream:
-    """Return the stream that a backend opens. One that is opened for a task that was cancelled is closed."""
+    """Return a stream opened by a backend. If the task is cancelled, the stream is closed."""
     opening = spawn(answered(open_stream, *args))
     try:
         return as_stream(await shielded(opening))
@@ -75,14 +75,14 @@ async def opened(open_stream: Callable[..., object], *args: object) -> Stream:
 
 
 async def _close_unused(opening: asyncio.Task[Stream | BlockingStream]) -> None:
-    with contextlib.suppress(Exception):  # which nothing waits for
+    with contextlib.suppress(Exception):  # no task waits for the error
         stream = as_stream(await opening)
         stream.start(Discard())
         await stream.close()
 
 
 class Shells:
-    """Opens shells in a target, and holds all that are open.
+    """Opens shells in a target, and holds all open shells.
 
     Args:
         env: The environment.
@@ -92,19 +92,19 @@ class Shells:
     def __init__(self, env: PersistentShellEnvironment, life: Lifecycle) -> None:
         self.env: PersistentShellEnvironment = weakref.proxy(env)
         self.life = life
-        # A command may use this package itself: what that starts is then also the command's.
+        # A command may use this package itself: nested processes then belong to the command too.
         outer = os.environ.get(MARKER_VARIABLE, "")
         self._owner = f"{outer}:{env.id}" if outer else env.id
         self._numbers = itertools.count(1)
         self._open: dict[Shell, int] = {}
         self._crowd: Crowd | None = None
         self.base = NOTHING
-        """What shells beside the session begin with: the exports of the files that the session begins with."""
+        """The initial state of shells beside the session: the exports of the init files."""
         self.dialect: type[Dialect] | None = None
-        """The kind of shell the target has, once one has been opened."""
+        """The dialect of the target, once a shell has been opened."""
         self.home = ""
-        """The home directory of the target's user."""
-        ours = 2 if env.network else 1  # for commands of our own, and the network's proxy
+        """The home directory of the target's default user."""
+        ours = 2 if env.network else 1  # internal commands, and the network's proxy
         self._slots = asyncio.Semaphore(env.max_streams - ours) if env.max_streams else None
         self.pool = ShellPool(self, None, self._slots)
         self._of_users: dict[TargetUser, ShellPool] = {}
@@ -116,17 +116,17 @@ class Shells:
     # Markers.
 
     def markers(self, word: str = "") -> str:
-        """Return what the markers of all shells of one session begin with. `0/` is what is no shell's."""
+        """Return the marker prefix of all shells of one session. `0/` is for processes of no shell."""
         return f"{self._owner}/{word}"
 
     def next_marker(self, word: str = "") -> str:
-        """Return the marker of one more shell."""
+        """Return the marker of a new shell."""
         return f"{self.markers(word)}{next(self._numbers)}/"
 
     # Opening.
 
     def exports(self, user: TargetUser | None = None) -> Mapping[str, str]:
-        """Return what a shell exports: of one that sees harmless variables alone, what the settings give it anew."""
+        """Return the variables for a shell. With `scrub_env`, includes the settings' variables."""
         settings = self.env.settings
         given = settings.own.target_variables() if settings.scrub_env else {}
         return {**given, **(user.variables if user else {})}
@@ -143,15 +143,15 @@ class Shells:
         """Open a shell.
 
         Args:
-            beginning: How it begins.
-            user: The user that it runs as; None is the target's own.
+            beginning: The start configuration.
+            user: The user; None is the target's default user.
             terminal: The size of its terminal; None is pipes.
-            internal: Whether it is for commands of our own, also while everything is being ended.
-            is_interrupted: Whether it is not to be waited for any longer.
+            internal: True for internal commands, allowed during cleanup.
+            is_interrupted: Returns True to end the wait.
 
         Raises:
-            EnvironmentStartError: It could not be opened.
-            EnvironmentLostError: The same, because the target is gone.
+            EnvironmentStartError: The shell could not be opened.
+            EnvironmentLostError: The target is gone.
             TerminalError: The environment was cleaned up.
         """
 
@@ -174,7 +174,7 @@ class Shells:
         except EnvironmentStartError:
             now = await self.life.ensure_started(internal)
             loss = await self.why_lost()
-            if loss is None and now != generation:  # somebody else has noticed the loss, and it was started anew
+            if loss is None and now != generation:  # another task has noticed the loss and restarted the target
                 loss = _WENT_AWAY
             if loss:
                 raise self.life.lost(loss, generation) from None
@@ -186,19 +186,19 @@ class Shells:
                 env.found_bash()
         may_stay = self.life.is_open or (internal and self.life.stage is Stage.CLOSING)
         if not may_stay or generation != self.life.generation:
-            await self.end(shell)  # it was closed, or lost, while this was on its way
+            await self.end(shell)  # closed or lost meanwhile
             self.life.check()
             raise self.life.lost(_WENT_AWAY, generation)
         return shell
 
-    # Of those that are open.
+    # Open shells.
 
     def is_current(self, shell: Shell) -> bool:
-        """Return whether a shell can be sent a request, and is in the target there is now."""
+        """Return True if a shell is idle, and in the current target."""
         return shell.is_idle and self.generation_of(shell) == self.life.generation
 
     def generation_of(self, shell: Shell) -> int:
-        """Return which target a shell is in."""
+        """Return the generation of a shell's target."""
         return self._open.get(shell, 0)
 
     async def end(self, shell: Shell) -> None:
@@ -212,52 +212,52 @@ class Shells:
         spawn(self.end(shell))
 
     async def end_all(self, but: Collection[Shell] = ()) -> None:
-        """Close every shell, also those that are lent, but for some."""
+        """Close all shells, lent shells included, except some."""
         shells = [shell for shell in self._open if shell not in but]
         if shells:
             await asyncio.gather(*map(self.end, shells), return_exceptions=True)
 
     def pids(self) -> list[int]:
-        """Return the process ids of those that are there."""
+        """Return the process ids of the open shells."""
         return [shell.pid for shell in self._open if shell.pid]
 
     # The target.
 
     async def why_lost(self) -> str | None:
-        """Return why the target is gone, or None while it is there."""
+        """Return the reason why the target is gone, or None while it is there."""
         loss: str | None = await answered(self.env.target_loss)
         return loss
 
     def lost(self, why: str | None, shell: Shell | None = None) -> EnvironmentLostError:
-        """Note that the target is gone, and return what to raise."""
+        """Mark the target as lost, and return the error to raise."""
         generation = self.generation_of(shell) if shell else None
         return self.life.lost(why or "the link to it dropped", generation)
 
     def forget(self) -> None:
-        """Lend no shell any more that is there by now, as everything is being ended."""
+        """Drop all idle shells from the pools, as everything is being ended."""
         for pool in (self.pool, *self._of_users.values(), *self.controls()):
             pool.forget()
 
-    # Users, and the ends of their processes.
+    # Users, and the end of their processes.
 
     def pool_of(self, user: TargetUser | None) -> ShellPool:
-        """Return what lends shells of a user."""
+        """Return a user's pool."""
         if user is None:
             return self.pool
         return self._of_users.setdefault(user, ShellPool(self, user, self._slots))
 
     def control_of(self, user: TargetUser | None) -> Control:
-        """Return what runs commands of our own as a user."""
+        """Return a user's control shells."""
         if user is None or user.is_own:
             return self.control
         return self._control_of_users.setdefault(user, Control(self, user))
 
     def controls(self) -> list[Control]:
-        """Return what runs commands of our own, of each user that anything was run as; the target's own is the last."""
+        """Return the control shells of all users with commands so far; the target's default user is last."""
         return [*self._control_of_users.values(), self.control]
 
     def crowd(self) -> Crowd | None:
-        """Return what counts and signals processes where none can be started; None if there is no way."""
+        """Return the fork bomb handler; None without a reserve shell."""
         if not self.env.has_reserve:
             return None
         if self._crowd is None:
@@ -269,18 +269,18 @@ class Shells:
 
 
 class ShellPool:
-    """Lends shells to borrowers, and opens one when none is idle.
+    """Lends shells to borrowers, and opens a shell when none is idle.
 
     | a shell is | until                                           | then                                       |
     |------------|-------------------------------------------------|--------------------------------------------|
-    | lent       | it is given back                                | idle, parked or closed                     |
-    | idle       | it is taken, last in, first out                 | lent; closed if it prints, or has ended    |
-    | parked     | nothing is left of its commands that may print  | closed                                     |
+    | lent       | it is released                                  | idle, parked or closed                     |
+    | idle       | it is acquired, last in, first out              | lent; closed if it prints, or has ended    |
+    | parked     | no process is left of its commands              | closed                                     |
 
     Args:
         shells: Opens them.
-        user: The user that they run as; None is the target's own.
-        slots: How many may be lent at once, where the target sets a limit.
+        user: The user of its shells; None is the target's default user.
+        slots: Limits the shells lent at once, if the target has a limit.
     """
 
     internal = False
@@ -294,7 +294,7 @@ class ShellPool:
 
     @contextlib.asynccontextmanager
     async def lent(self) -> AsyncIterator[Shell]:
-        """Lend a shell for the time of the block. Raises as `take` does."""
+        """Lend a shell for the time of the block. Raises as `acquire` does."""
         shell = await self.take()
         try:
             yield shell
@@ -302,11 +302,11 @@ class ShellPool:
             self.give_back(shell)
 
     async def take(self) -> Shell:
-        """Return a shell that belongs to the caller until it is given back.
+        """Return a shell, reserved for the caller until `release`.
 
         Raises:
-            CallCancelledError: The call was cancelled while it waited for one.
-            TerminalError: The environment was cleaned up, or all shells are in use for too long.
+            CallCancelledError: The call was cancelled during the wait.
+            TerminalError: The environment was cleaned up, or all shells were in use for `SLOT_LIMIT`.
             EnvironmentStartError: A new shell could not be opened.
         """
         if self._slots:
@@ -329,8 +329,8 @@ class ShellPool:
                 raise CallCancelledError("the call was cancelled while it waited for another command's end")
             if current().loop.time() > deadline:
                 raise TerminalError(
-                    f"the commands that the target allows at once were all running for {SLOT_LIMIT:.0f} s; end one of "
-                    "them, or a background process"
+                    f"all commands allowed at once by the target were running for {SLOT_LIMIT:.0f} s; end a command or "
+                    "a background process"
                 )
 
     async def _idle_or_new(self) -> Shell:
@@ -342,14 +342,14 @@ class ShellPool:
         return await self.open()
 
     async def open(self, terminal: Terminal | None = None) -> Shell:
-        """Open a shell that is not lent, see `Shells.open`; on a terminal of its own if that has a size."""
+        """Open a shell without a borrower, see `Shells.open`; on a terminal if a size is given."""
         shells = self.shells
         state = NOTHING if self.internal or self._user else shells.base
         beginning = Beginning(shells.next_marker(), state, functions=False, exports=shells.exports(self._user))
         return await shells.open(beginning, user=self._user, terminal=terminal, internal=self.internal)
 
     def give_back(self, shell: Shell) -> None:
-        """Keep a shell for the next borrower, park it, or close it."""
+        """Return a shell to the pool: kept for the next borrower, parked, or closed."""
         if self._slots:
             self._slots.release()
         is_current = self.shells.is_current(shell)
@@ -361,7 +361,7 @@ class ShellPool:
             self.shells.end_soon(shell)
 
     def park(self, shell: Shell) -> None:
-        """Close a shell once what its commands have left, and may print, has ended."""
+        """Close a shell once no process of its commands is left."""
         task = spawn(self._close_late(shell))
         self._parked.add(task)
         task.add_done_callback(self._parked.discard)
@@ -381,21 +381,21 @@ class ShellPool:
 
     @property
     def idle(self) -> list[Shell]:
-        """The shells that wait for a borrower. The last is taken next."""
+        """The shells without a borrower. The last is lent next."""
         return list(self._idle)
 
     def forget(self) -> None:
-        """Forget all shells, as everything is being ended."""
+        """Drop all shells, as everything is being ended."""
         self._idle.clear()
         for task in self._parked:
             task.cancel()
 
 
 class Control(ShellPool):
-    """Runs commands of our own as one user, in shells in which no other command has ever run, and ends others' by them.
+    """Runs internal commands as one user, in shells without user commands, and ends users' commands.
 
-    No limit of others' commands holds for them. One shell is opened along with the first of the user's, so that a
-    command can also be ended when no descriptor, no process and no stream is to be had any more.
+    The limit of user commands does not apply. One shell is opened along with the user's first command, so that a
+    command can be ended even when file descriptors, processes or streams have run out.
     """
 
     internal = True
@@ -407,16 +407,15 @@ class Control(ShellPool):
         self._is_due = False
 
     async def open(self, terminal: Terminal | None = None) -> Shell:
-        """Open a shell, see `ShellPool`."""
         shell = await super().open(terminal)
         if self._user is None and self.shells.env.ends_with_program:
             self.shells.keepers.begin(shell)
         return shell
 
-    # The shell in reserve.
+    # The reserve shell.
 
     def reserve(self) -> None:
-        """Have a shell opened, without delaying the command that was just sent, nor others that follow soon."""
+        """Schedule the opening of the reserve shell, without a delay for the command just sent or the next commands."""
         if self._reserving or not self.shells.life.is_open:
             return
         thread = current()
@@ -440,7 +439,7 @@ class Control(ShellPool):
             current().delay(seconds).end(self)
 
     async def _reserve(self) -> None:
-        # What ends a command is imported before it is needed, too: then there may be no descriptor left to read it by.
+        # Also imports the modules that end a command: later there may be no file descriptor left to read them.
         from environments.shell import fork_bomb, kill  # noqa: F401
 
         try:
@@ -449,17 +448,16 @@ class Control(ShellPool):
             self.shells.life.postpone(error)
 
     def forget(self) -> None:
-        """Forget all shells, see `ShellPool`, and open no more."""
         self._end_delays()
         if self._replacing:
             self._replacing.cancel()
         super().forget()
 
     async def before_long(self) -> None:
-        """See to it that a shell is left when one is lent for long: one that runs something ends nothing.
+        """Keep a shell in reserve while another is lent for long: a busy shell cannot end a command.
 
-        Where a script could stop all processes, that is opened before it begins: what is being started in a container
-        when that happens holds up the engine. Elsewhere it is opened soon, and delays nothing.
+        If scripts can stop all processes, the shell is opened before the script begins: a stop during the start of a
+        process in a container blocks the engine. Elsewhere the shell is opened soon, without a delay.
         """
         env = self.shells.env
         if not env.ends_with_program or len(self._idle) > 1 or (self._replacing and not self._replacing.done()):
@@ -471,18 +469,18 @@ class Control(ShellPool):
     async def _replace(self, delay: float) -> None:
         await asyncio.sleep(delay)
         if self.shells.life.is_open and (not delay or not self._idle):
-            with contextlib.suppress(TerminalError):  # what it is opened for meets that, too
+            with contextlib.suppress(TerminalError):  # its later user meets the error too
                 self.give_back(await self.open())
 
     async def await_reserve(self) -> None:
-        """Wait until the shell that is or was to be opened is there, if one is."""
+        """Wait until the scheduled or starting reserve shell is open, if there is one."""
         if self._is_due:
             self._begin_reserve()
         if (task := self._reserving) and not task.done():
             await asyncio.wait((task,))
 
     async def _idle_or_new(self) -> Shell:
-        """Return an idle shell, or a new one, see `ShellPool`. It may be needed to end what stops all processes."""
+        """Return an idle shell, or a new shell. It may be needed to end a command that stops all processes."""
         await self.await_reserve()
         if self._idle:
             return await super()._idle_or_new()
@@ -498,7 +496,7 @@ class Control(ShellPool):
             raise
 
     async def _opened(self) -> Shell:
-        """Return a new shell. What it is opened over may be stopped, or not answer any more."""
+        """Open a shell. The process behind its stream may be stopped, or not answer."""
         shells = self.shells
         opening = spawn(self.open())
         try:
@@ -513,15 +511,15 @@ class Control(ShellPool):
             opening.cancel()
         return opening.result()
 
-    # Commands of our own.
+    # Internal commands.
 
     async def run(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
-        """Run shell text as `ran` does, or by what the backend has that needs no shell, and return what it prints."""
+        """Run shell text by `ran`, or by the backend's way without a shell, and return the output."""
         output, _ = await (self.ran(text, timeout) if self._user else self.shells.env.ran_internal(text, timeout))
         return output
 
     async def ran(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
-        """Run shell text in a shell, wait for it `timeout` seconds, and return what it prints and its exit code.
+        """Run shell text in a shell with a time-out, and return the output and the exit code.
 
         Raises:
             EnvironmentLostError: The target did not answer in time.
@@ -535,7 +533,7 @@ class Control(ShellPool):
                 try:
                     shell.send(Request(text, Where.SUBSHELL), output, answer.set_result)
                     await asyncio.wait((answer,), timeout=timeout)
-                except BrokenPipeError:  # it had ended while it was idle
+                except BrokenPipeError:  # the idle shell had ended
                     continue
                 finally:
                     watch.cancel()
@@ -550,7 +548,7 @@ class Control(ShellPool):
         raise shells.lost(await shells.why_lost() or "its shells end as soon as they are opened")
 
     async def run_alone(self, text: str) -> str:
-        """Run shell text of builtins in the shell itself, so that no process is started; it may be run twice.
+        """Run text of builtins in the shell itself, without a new process. The text may run twice.
 
         Raises:
             EnvironmentLostError: The target did not answer in time.
@@ -563,7 +561,7 @@ class Control(ShellPool):
                 try:
                     await shell.ask(partial(shell.dialect.alone, text), output, ALONE_LIMIT)
                     return output.stdout.text().text
-                except BrokenPipeError:  # it had ended while it was idle, or does not answer
+                except BrokenPipeError:  # the idle shell had ended, or does not answer
                     loss = await shells.why_lost()
                     if loss:
                         raise shells.lost(loss, shell) from None
@@ -571,10 +569,10 @@ class Control(ShellPool):
                     watch.cancel()
         raise shells.lost(await shells.why_lost() or "the shells that would end its processes do not answer")
 
-    # The ends of others' commands.
+    # The end of users' commands.
 
     def tree(self, quarry: Quarry) -> ProcessTree:
-        """Return what finds and ends the processes of a quarry."""
+        """Return a process tree that finds and ends the selected processes."""
         from environments.shell.kill import ProcessTree  # most commands end by themselves
 
         env, crowd = self.shells.env, None if self._user else self.shells.crowd()
@@ -585,9 +583,9 @@ class Control(ShellPool):
         await self.run(signalling(signal, (pid,)))
 
     async def let_go_on(self, shell: Shell) -> None:
-        """Have a shell go on that may be stopped. Raises as `run` does."""
+        """Continue a possibly stopped shell. Raises as `run` does."""
         rescue = self.shells.rescue
         rescue.begin()
         await rescue.ended()
-        if self._user:  # whose processes another user may not signal
+        if self._user:  # another user may not signal its processes
             await self.signal("CONT", shell.pid)

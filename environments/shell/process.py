@@ -1,4 +1,4 @@
-"""Commands that run in the background, each with a stream of its own, and their output, which waits to be read."""
+"""Background processes: commands with a stream of their own, and their unread output."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
     from environments.shell.users import TargetUser
 
 TAIL = 500
-"""Bytes of what was printed last that an error quotes."""
+"""Bytes of the last output quoted in an error."""
 _WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
 
 RESCAN = 0.25
-"""By what part output must have grown before a pattern looks at all of it again while more keeps coming."""
+"""Growth of the output, as a part of its size, before a pattern searches all of it again while more output arrives."""
 _NO_INPUT = "the process was started without an input"
 
 log = logger(__name__)
 
 
 class Processes:
-    """Starts commands in the background, and holds those that run.
+    """Starts commands in the background, and holds the running ones.
 
     Args:
         env: The environment.
@@ -65,18 +65,18 @@ class Processes:
         self._shells = shells
         self._numbers = itertools.count()
         self.running: set[ShellProcess] = set()
-        """The processes that run."""
+        """The running processes."""
 
     async def start(
         self, call: Call[ShellProcess], command: CheckedCommand, background: Background, user: TargetUser | None
     ) -> ShellProcess:
-        """Start a command, see `BaseEnvironment.start`. A process that reaches no caller is ended."""
+        """Start a command, see `BaseEnvironment.start`. A process without a caller to return to is ended."""
         env, shells = self._env, self._shells
         terminal = background.terminal
         where = Where.LAST_ON_TERMINAL if terminal else _WHERE[background.stdin]
         there = await env.oneshots.beside(command, user)
         brand = None
-        if command.is_internal and where in (Where.SUBSHELL, Where.ATTACHED):  # as scripts are
+        if command.is_internal and where in (Where.SUBSHELL, Where.ATTACHED):  # scripts
             number = next(self._numbers)
             brand = brand_of(env.id, number)
             there = there._replace(text=branding(env.id, number) + there.text)
@@ -126,13 +126,13 @@ class Processes:
 
 
 class ShellProcess(Process):
-    """A command that a shell of its own runs, or a fork of one that is lent. `Processes.start` makes it.
+    """A background command, run by a shell of its own or by a fork of a lent shell. Made by `Processes.start`.
 
     Args:
-        life: Says which process may use it.
-        release: Takes the shell back.
-        background: How it runs.
-        limit: Bytes of output that may wait to be read.
+        life: Checks for use in another process.
+        release: Returns the shell.
+        background: The options.
+        limit: Bytes of unread output to keep.
     """
 
     def __init__(self, life: Lifecycle, release: Callable[[Shell], object], background: Background, limit: int) -> None:
@@ -147,7 +147,7 @@ class ShellProcess(Process):
         self.done: asyncio.Future[None] = current().loop.create_future()
         self._input_closed = False
         self.find_left: Callable[[str], Awaitable[bool]] | None = None
-        """Looks, without the target, whether processes may be left of a command that has ended."""
+        """Returns, without a query in the target, False if an ended command has certainly left no process."""
 
     # On the loop.
 
@@ -157,7 +157,7 @@ class ShellProcess(Process):
         return Delivery(sink, self._sink_failed)
 
     def send(self, shell: Shell, request: Request, ending: Control) -> None:
-        """Send the request to its shell."""
+        """Send the request to the shell."""
         self._shell, self.pid = shell, shell.pid
         self._takes_input = request.where.takes_input
         self._input_closed = not self._takes_input
@@ -183,10 +183,10 @@ class ShellProcess(Process):
                 self._exit_code = await command.exit_code(ended)
         except TerminalError as error:
             self._error = error
-            self._life.postpone(error)  # as nothing may ever ask for it
+            self._life.postpone(error)  # because a caller may never ask
         finally:
             if command.reason or self._exit_code != 0:
-                self._shell.give_up()  # what was written to the command may lie unread in front of the shell
+                self._shell.give_up()  # the command's input may be unread in front of the shell
             self._release(self._shell)
             if self._delivery:
                 await self._delivery.flush()
@@ -202,7 +202,7 @@ class ShellProcess(Process):
         self.running_command.interrupt()
 
     async def ended_by_us(self) -> None:
-        """End the command with all of its processes, and wait for that."""
+        """End the command with its process tree, and wait for the end."""
         self.running_command.interrupt()
         await shielded(self.done)
         if self.running_command.reason is None and self._life.is_open:
@@ -212,7 +212,7 @@ class ShellProcess(Process):
             await self.running_command.tree().end(self._grace, running=False)
 
     async def dropped(self) -> None:
-        """End the command. Its output goes nowhere, as its sink may wait for what comes behind the start."""
+        """End the command. Output is dropped, as the sink may wait for a step after the start."""
         if self._delivery:
             self._delivery.drop()
         await self.ended_by_us()
@@ -220,10 +220,10 @@ class ShellProcess(Process):
     def _call(self, callback: Callable[[int | None], object]) -> None:
         try:
             callback(None if self._error else self._exit_code)
-        except Exception:  # of the caller's, in a thread that must go on
+        except Exception:  # raised by the caller's callback, in a thread that must go on
             log.exception("a callback for the end of a background process failed")
 
-    # What a sink may do that takes the output on the loop, see `AttachedProcess`.
+    # Methods for a sink on the loop, see `AttachedProcess`.
 
     def feed(self, data: bytes) -> None:
         """Send bytes, see `AttachedProcess`."""
@@ -233,11 +233,11 @@ class ShellProcess(Process):
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all is sent, see `AttachedProcess`."""
+        """True once all bytes are sent, see `AttachedProcess`."""
         return self._shell.stream.is_sent or self.done.done()
 
     async def flush(self) -> None:
-        """Wait until all is sent, see `AttachedProcess`."""
+        """Wait until all bytes are sent, see `AttachedProcess`."""
         if not self.is_flushed:
             draining = spawn(self._shell.stream.drain())
             try:
@@ -246,11 +246,11 @@ class ShellProcess(Process):
                 draining.cancel()
 
     def pause(self) -> None:
-        """Have no output taken, see `AttachedProcess`."""
+        """Pause the output, see `AttachedProcess`."""
         self._shell.stream.pause()
 
     def resume(self) -> None:
-        """Take the output again, see `AttachedProcess`."""
+        """Resume the output, see `AttachedProcess`."""
         if not self.done.done():
             self._shell.stream.resume()
 
@@ -262,12 +262,10 @@ class ShellProcess(Process):
 
     @property
     def running(self) -> bool:
-        """Whether the command has not ended, see `Process`."""
         return not self.done.done()
 
     @on_loop
     async def read(self) -> str:
-        """Return what has come, see `Process`."""
         if self._given_sink is None:
             return self._unread.read_new(final=self.done.done())
         if isinstance(self._given_sink, ReadableSink):
@@ -276,11 +274,10 @@ class ShellProcess(Process):
 
     @on_loop
     async def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
-        """Wait for what the command prints, see `Process`."""
         search = Search(wanted)
         seconds = math.inf if timeout is None else check_patience(timeout)
         if self._given_sink is not None:
-            raise UnsupportedError("the process was started with a sink of its own, which has what it prints")
+            raise UnsupportedError("the process was started with a sink, which receives its output; search there")
         try:
             return await self._unread.take_to(search, seconds)
         except EOFError:
@@ -292,7 +289,6 @@ class ShellProcess(Process):
 
     @on_loop
     async def write(self, data: str | bytes) -> None:
-        """Send to the command, see `Process`."""
         if not isinstance(data, (bytes, bytearray)):
             check_text("data", data)
         raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
@@ -305,14 +301,12 @@ class ShellProcess(Process):
 
     @on_loop
     async def close_stdin(self) -> None:
-        """Let the command see end of file, see `Process`."""
         if not self._input_closed:
             self._input_closed = not self._is_on_terminal
             with contextlib.suppress(BrokenPipeError):
                 self._shell.stream.close_write()
 
     def poll(self) -> int | None:
-        """Return the exit code, see `Process`."""
         if not self.done.done():
             return None
         if self._error:
@@ -324,7 +318,6 @@ class ShellProcess(Process):
 
     @on_loop
     async def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for the end, see `Process`."""
         if timeout is None or timeout >= MOST_SECONDS:
             await shielded(self.done)
         else:
@@ -333,7 +326,6 @@ class ShellProcess(Process):
 
     @on_loop
     async def add_done_callback(self, callback: Callable[[int | None], object]) -> None:
-        """Have a function called at the end, see `Process`."""
         if self.done.done():
             await in_worker(self._call, callback)
         else:
@@ -341,25 +333,23 @@ class ShellProcess(Process):
 
     @on_loop
     async def kill(self) -> None:
-        """End the command, see `Process`."""
         await self.ended_by_us()
 
     @on_loop
     async def resize(self, rows: int, columns: int) -> None:
-        """Change the size of the terminal, see `Process`."""
         size = Terminal.checked(rows, columns)
         if not self.done.done():
-            with contextlib.suppress(OSError, ValueError):  # it ends just now
+            with contextlib.suppress(OSError, ValueError):  # the process is just ending
                 await self._shell.stream.resize(size)
 
 
 async def _begun(shell: Shell, first_input: bytes) -> None:
-    """Send what a command reads first, and wait for its beginning. One may have ended before all is sent.
+    """Send a command's first input, and wait for its beginning. The command may end before all input is sent.
 
     Raises:
-        BrokenPipeError: It did not begin.
+        BrokenPipeError: The command did not begin.
     """
-    reads_ahead = shell.dialect.reads_ahead  # and would take it for script
+    reads_ahead = shell.dialect.reads_ahead  # and would take input as script
     if first_input and not reads_ahead:
         with contextlib.suppress(BrokenPipeError):
             shell.stream.write(first_input)
@@ -370,61 +360,61 @@ async def _begun(shell: Shell, first_input: bytes) -> None:
 
 
 def _without(wanted: str | re.Pattern[str], output: UnreadOutput) -> str:
-    """Say what was not printed, and what was."""
+    """Describe the missing text, and quote the last output."""
     tail = output.tail(TAIL)
     printed = f"the last of it is {tail!r}" if tail else "nothing was printed since the last read"
     return f"and has not printed {(wanted if isinstance(wanted, str) else wanted.pattern)!r}; {printed}"
 
 
 class Search:
-    """Looks for a match of a pattern in output that grows. The match may begin and end anywhere in what there is.
+    """Searches growing output for a pattern. The match may begin and end anywhere.
 
-    So all of it is looked at again when something has come. While much comes quickly that is put off until it has grown
-    by a good part, or as much time has gone by as the last look took: it then takes linear time.
+    All output is searched again after new output. While much output arrives, a search is put off until the output has
+    grown by `RESCAN`, or as much time has passed as the last search took: the whole search takes linear time.
 
     Args:
-        wanted: The pattern, or the text that is looked for.
+        wanted: The pattern or the text.
 
     Raises:
-        TypeError: It is neither.
-        ValueError: It is empty text.
+        TypeError: `wanted` is neither.
+        ValueError: `wanted` is empty.
     """
 
     def __init__(self, wanted: object) -> None:
         if isinstance(wanted, str):
             if not wanted:
-                raise ValueError("the expected text is empty; give what is to be waited for")
+                raise ValueError("the expected text is empty; give a text to wait for")
             self._pattern = re.compile(re.escape(wanted))
         elif isinstance(wanted, re.Pattern) and isinstance(wanted.pattern, str):
             self._pattern = wanted
         else:
-            what = type(wanted).__name__
-            raise TypeError(f"what is expected is of type {what}; give text, or a compiled pattern of text")
+            kind = type(wanted).__name__
+            raise TypeError(f"the expected text is of type {kind}; give text, or a compiled pattern of text")
         self._seen = -1
         self._next_size = 0.0
         self._next_time = 0.0
 
     @property
     def patience(self) -> float:
-        """Seconds after which it is worth another look although nothing has come; infinite if it is not."""
+        """Seconds until another search is due without new output; infinite if none is."""
         return max(0.0, self._next_time - time.monotonic())
 
     def end_in(self, data: bytearray, before: int, *, at_once: bool) -> int | None:
-        """Return up to where `data` has what is looked for with what stands before it; None if it is not found.
+        """Return the end of the match in `data`; None without a match.
 
         Args:
-            data: The output that was not read yet.
-            before: How many bytes there have been before it. They are not in it any more.
-            at_once: Whether to look in any case, as there may be no other time.
+            data: The unread output.
+            before: Count of bytes already read and removed.
+            at_once: True to search now, as there may be no later chance.
         """
         size, now = before + len(data), time.monotonic()
-        if size == self._seen and not at_once:  # looked at already
+        if size == self._seen and not at_once:  # already searched
             self._next_time = math.inf
             return None
         if not at_once and size < self._next_size and now < self._next_time:
             return None
         self._seen = size
-        # Each byte that is no text is a character of its own, so that it is known how many bytes a match has.
+        # An invalid byte becomes one character, so the match has a known size in bytes.
         text = data[: len(data) - incomplete_bytes(bytes(data[-4:]))].decode("utf-8", "surrogateescape")
         found = self._pattern.search(text)
         self._next_size = size + RESCAN * len(data)
@@ -433,18 +423,18 @@ class Search:
 
 
 class UnreadOutput:
-    """Output that waits to be read. Above its limit the oldest is dropped, so that a command never has to wait.
+    """Output until it is read. Above the limit the oldest bytes are dropped, so that a command never waits.
 
-    It is used on the loop thread. While a search waits, the stream is paused at the limit instead, until that has
-    looked.
+    Used on the loop thread. During a search, the stream is paused at the limit instead, until the search has seen all
+    output (back-pressure).
 
     Args:
-        limit: That limit in bytes.
+        limit: The limit in bytes.
     """
 
     def __init__(self, limit: int) -> None:
         self.stream: Stream | None = None
-        """The stream that the output comes on."""
+        """The output's stream."""
         self._limit = limit
         self._data = bytearray()
         self._before = 0
@@ -454,7 +444,7 @@ class UnreadOutput:
         self._has_ended = False
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of output, see `Sink`."""
+        """Add the next bytes of output, see `Sink`."""
         self._data += data
         if len(self._data) > self._limit:
             if self._searches:
@@ -475,31 +465,31 @@ class UnreadOutput:
             self.stream.resume()
 
     def end(self) -> None:
-        """Note that nothing more comes."""
+        """Mark the end of the output."""
         self._has_ended = True
         self._wake()
 
     def _wake(self) -> None:
-        """Have every search look again. Each has an event from before its last look, so that it misses nothing."""
+        """Wake every search. Each holds the event from before its last look, so no output is missed."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     def read_new(self, final: bool) -> str:
-        """Return what has come since the last call. A character that is not complete yet stays, unless `final`."""
+        """Return the output since the last call. An incomplete character is kept back, unless `final`."""
         size = len(self._data) - (0 if final else incomplete_bytes(bytes(self._data[-4:])))
         return self._remove(size).decode("utf-8", "replace")
 
     async def take_to(self, search: Search, seconds: float) -> str:
-        """Return what has come since the last call up to and with what a search finds, and wait for that.
+        """Wait for a match, and return the output since the last call up to the end of the match.
 
         Args:
-            search: The search. It looks on a worker thread, as a pattern may take its time.
-            seconds: How long to wait; infinite for as long as anything may come.
+            search: The search. Runs on a worker thread, as a pattern may be slow.
+            seconds: The time-out; infinite waits for the end of the output.
 
         Raises:
-            TimeoutError: It did not come in time. All is then left as it was.
-            EOFError: Nothing more comes. The same holds.
-            CallCancelledError: The scope of the caller was cancelled.
+            TimeoutError: No match in time. The output stays unread.
+            EOFError: No match before the end of the output. The output stays unread.
+            CallCancelledError: The caller's scope was cancelled.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -515,7 +505,7 @@ class UnreadOutput:
                         return found
                     if is_last:
                         raise EOFError if self._has_ended else TimeoutError
-                    if not changed.is_set():  # else what has come during the look would be dropped before the next
+                    if not changed.is_set():  # else output that arrived during the search would be dropped unseen
                         self._resume()
                     with contextlib.suppress(TimeoutError):
                         wait = min(left, search.patience)
@@ -526,21 +516,21 @@ class UnreadOutput:
             self._resume()
 
     async def _look(self, search: Search, *, at_once: bool) -> str | None:
-        """Take what a search finds; None if it finds nothing."""
+        """Take the output up to a match; None without a match."""
         while True:
             before, data = self._before, bytearray(self._data)
             end = await in_worker(partial(search.end_in, data, before, at_once=at_once))
             if end is None:
                 return None
-            if before == self._before:  # nothing was read meanwhile
+            if before == self._before:  # no other read took output meanwhile
                 return self._remove(end).decode("utf-8", "replace")
 
     def tail(self, size: int) -> str:
-        """Return the last bytes of what waits to be read, and leave them there."""
+        """Return the last unread bytes without a read."""
         return self._data[-size:].decode("utf-8", "replace")
 
     def _remove(self, size: int) -> bytes:
-        """Remove so many bytes of what came first, if there are any, and return them."""
+        """Remove and return up to so many of the oldest bytes."""
         removed = bytes(self._data[: max(0, size)])
         del self._data[: len(removed)]
         self._before += len(removed)

@@ -1,4 +1,4 @@
-"""The processes of a target, as one look at it told them."""
+"""The process table of a target, parsed from one look."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import NamedTuple
 from environments.errors import TerminalError
 
 TICKS = 100
-"""A second in the unit of /proc, on every Linux there is."""
+"""Ticks of /proc per second, on every Linux."""
 _DEAD = "ZX"
 _BY_PS = "@"
-"""In front of a time as `ps` tells it, where there is no /proc."""
+"""Prefix of a time printed by `ps`, on systems without /proc."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MOST_DIGITS = 20
 
@@ -23,33 +23,33 @@ class Row(NamedTuple):
     parent: int
     group: int
     started: int
-    """When it was started, in ticks, which tells it from a later one with the same id."""
+    """The start in ticks. Distinguishes reused process ids."""
     has_ended: bool = False
-    """Whether it only waits for its parent to ask how it has ended."""
+    """True for a zombie."""
 
 
 class ProcessTable(NamedTuple):
-    """What a look found, see `dialect.commands.look`."""
+    """The result of a look, see `dialect.commands.look`."""
 
     own: frozenset[int]
-    """The processes that looked."""
+    """The processes of the look itself."""
     marked: frozenset[int]
-    """Those that belong to the command by their environment, or by their leash."""
+    """Processes of the command by marker, number or keepalive pipe."""
     speaking: frozenset[int]
-    """Those that have its output as their own, as may what was there before it."""
+    """Processes with the command's output as their own, possibly older than the command."""
     strays: frozenset[int]
-    """Those that carry no mark of ours, and may be anybody's."""
+    """Processes without any marker, possibly of another owner."""
     by_ps: bool
-    """Whether `ps` told of them, which says starts to the second and may be one off, and nothing was signalled."""
+    """True for a table by `ps`: starts are in seconds, possibly one off, and the look sent no signal."""
     rows: Mapping[int, Row]
-    """All that run, or none if nothing was of interest."""
+    """All running processes; empty if the look found none of interest."""
 
     @classmethod
     def parse(cls, text: str) -> ProcessTable:
-        """Read what was printed.
+        """Parse the output of a look.
 
         Raises:
-            TerminalError: It is something else, such as the error of a shell that cannot fork.
+            TerminalError: The text is no table, such as the error of a shell that cannot fork.
         """
         lines = text.split("\n")
         heads = [line.split() for line in lines[:5]]
@@ -66,11 +66,11 @@ class ProcessTable(NamedTuple):
 
     @property
     def moving(self) -> frozenset[int]:
-        """Those of the command that were gone when the table was made. What they have become is not known."""
+        """Processes of the command that were gone when the table was made. Their descendants are unknown."""
         return self.marked - self.rows.keys()
 
     def groups(self, pids: Iterable[int]) -> set[int]:
-        """Return the process groups of those that run."""
+        """Return the process groups of the running processes."""
         return {self.rows[pid].group for pid in pids if pid in self.rows}
 
     def children(self, pid: int) -> set[int]:
@@ -79,15 +79,15 @@ class ProcessTable(NamedTuple):
 
     @property
     def signalled(self) -> frozenset[int]:
-        """Those that the look has sent its signal to."""
+        """The processes that received the look's signal."""
         return frozenset() if self.by_ps else self.marked
 
     def started_since(self, ticks: float) -> set[int]:
-        """Return what was started at a time of the target's, or later."""
+        """Return the processes started at a time of the target's clock, or later."""
         return {pid for pid, row in self.rows.items() if row.started + self._inexact >= ticks}
 
     def still(self, known: Mapping[int, int]) -> set[int]:
-        """Return which of some processes, each with its start, run still."""
+        """Return the processes still running, given their starts."""
         rows = {pid: self.rows[pid] for pid in known if pid in self.rows}
         return {pid for pid, row in rows.items() if abs(row.started - known[pid]) <= self._inexact}
 
@@ -96,7 +96,7 @@ class ProcessTable(NamedTuple):
         return 2 * TICKS if self.by_ps else 0
 
     def ancestors(self, pid: int) -> set[int]:
-        """Return a process with all that it descends from."""
+        """Return a process and its ancestors."""
         found: set[int] = set()
         while pid in self.rows and pid not in found:
             found.add(pid)
@@ -104,7 +104,7 @@ class ProcessTable(NamedTuple):
         return found
 
     def family(self, roots: Iterable[int]) -> set[int]:
-        """Return those of `roots` that run, with all that descend from them."""
+        """Return the running roots and all their descendants."""
         children: dict[int, list[int]] = {}
         for pid, row in self.rows.items():
             children.setdefault(row.parent, []).append(pid)
@@ -119,13 +119,13 @@ class ProcessTable(NamedTuple):
 
 
 def is_number(word: str) -> bool:
-    """Return whether a word that a target printed is a number of no more digits than there is any use for."""
-    # It may print anything: a superscript is a digit to Python too, and thousands of them are no number to it.
+    """Return True if a word printed by a target is a number of reasonable size."""
+    # The target may print anything: Python counts a superscript as a digit, and rejects thousands of digits.
     return word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
 
 
 def parse_time(text: str) -> int | None:
-    """Return the time that `dialect.commands.TELL_TIME` or its like printed, in ticks; None if it is something else."""
+    """Return the time printed by `dialect.commands.TELL_TIME` or its variant, in ticks; None for other text."""
     line = text.strip()
     if is_number(line):
         return int(line)
@@ -134,7 +134,8 @@ def parse_time(text: str) -> int | None:
 
 def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
     for line in lines:
-        # The name, in parentheses, may hold anything. Behind it: state, parent, group, and as the 20th the start.
+        # The name, in parentheses, may contain any character. The fields after it: state, parent, group, and start as
+        # the 20th.
         head, _, tail = line.rpartition(")")
         words = tail.split()
         pid = head.partition(" ")[0]
@@ -145,8 +146,8 @@ def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
 
 
 def _ticks(words: Sequence[str]) -> str:
-    """Return the second that `ps` tells as `Sat Feb 29 09:05:59 2020`, in ticks."""
-    from calendar import timegm  # which no other system needs
+    """Return the second printed by `ps`, such as `Sat Feb 29 09:05:59 2020`, in ticks."""
+    from calendar import timegm  # needed on other systems alone
 
     try:
         _, month, day, clock, year = words

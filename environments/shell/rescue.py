@@ -1,4 +1,4 @@
-"""Shells of ours that a command has stopped: they go on, or what goes on stopping them is ended."""
+"""Rescue of stopped shells: continues shells stopped by a command, or ends a command that stops them repeatedly."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from environments.shell.shell import Shell
 
 SILENCE = 1.0
-"""Seconds in which a shell reads what it is sent. One that has not may be stopped."""
+"""Seconds for a shell to read a request. After this time it may be stopped."""
 LIMIT = 8.0
 """Seconds for a rescue."""
 ANSWER_LIMIT = 2.0
-"""Seconds for a shell that is to be stopped by nothing to run a text of builtins."""
+"""Seconds for a shell out of reach of stop signals to run a text of builtins."""
 AGAIN = 0.3
-"""Seconds behind which shells that were let go on are stopped again, if that does not end by itself."""
+"""Seconds until continued shells are checked for another stop."""
 KILL_ALL = "kill -s KILL -- -1"
-"""Ends all processes in sight, but for the first one and the shell that runs it."""
+"""Ends all visible processes except the first process and the running shell."""
 
 log = logger(__name__)
 
 
 def continuing(shells: Iterable[int]) -> str:
-    """Return what lets those of some shells, and of their parents, go on that are stopped, and prints which.
+    """Return text to continue those shells and parents that are stopped, and print their ids, without a new process.
 
-    A parent of a shell may be what its stream leads over, such as a process of the SSH server's. It starts no process.
+    A shell's parent may carry its stream, such as a process of the SSH server.
     """
     return f"""\
 see_to() {{
@@ -54,10 +54,10 @@ done 2>/dev/null
 
 
 async def printed(stream: Stream) -> str:
-    """Return what a process prints until it ends, for at most `ANSWER_LIMIT` seconds.
+    """Return a process's output until its end, for at most `ANSWER_LIMIT` seconds.
 
     Raises:
-        EnvironmentStartError: It has not ended by then.
+        EnvironmentStartError: The process has not ended by then.
     """
     output = _Printed()
     stream.start(output)
@@ -74,13 +74,12 @@ class _Printed(Discard):
         self.text = b""
 
     def data_received(self, channel: Channel, data: bytes) -> None:
-        """Keep it, see `Receiver`."""
         if channel is Channel.STDOUT:
             self.text += data[:65536]
 
 
 class Rescue:
-    """Sees to shells that do not read what they are sent.
+    """Continues shells that do not read their requests.
 
     Args:
         shells: The shells of the target.
@@ -91,11 +90,11 @@ class Rescue:
         self._task: asyncio.Task[None] | None = None
 
     def watch(self, shell: Shell, *, asked: bool = False) -> asyncio.TimerHandle:
-        """See to a shell that was sent something just now, unless what is returned is cancelled first.
+        """Start a timer for a shell with a new request. A rescue begins unless the timer is cancelled.
 
         Args:
             shell: The shell.
-            asked: True if it was sent text of builtins, of which nothing is known until it is answered.
+            asked: True for text of builtins: its progress is unknown until the answer.
         """
         return current().loop.call_later(SILENCE, self._look_at, shell, asked)
 
@@ -104,19 +103,19 @@ class Rescue:
             self.begin()
 
     def begin(self) -> None:
-        """Begin a rescue, unless one is under way."""
+        """Begin a rescue, unless in progress."""
         if self._task is None or self._task.done():
             self._task = spawn(self._rescue())
 
     async def before_opening(self) -> None:
-        """See to it that a process that is started is not stopped on its way, where that can be told from outside."""
+        """Begin a rescue before a process starts, if possible from outside: a stop half way would block the start."""
         shells = self._shells
         if shells.env.has_rescuer and shells.life.stage in (Stage.STARTED, Stage.CLOSING):
             self.begin()
         await self.ended()
 
     async def ended(self) -> None:
-        """Wait for the end of a rescue that is under way."""
+        """Wait for the end of a rescue in progress."""
         if self._task:
             await asyncio.wait((self._task,))
 
@@ -125,7 +124,7 @@ class Rescue:
             async with asyncio.timeout(LIMIT):
                 if await self._let_go_on() and self._shells.env.is_alone:
                     await asyncio.sleep(AGAIN)
-                    # In the end it is the environment that stops them, and others may be in a target that is kept.
+                    # In the end the environment itself stops them, and a kept target may have other users.
                     if await self._let_go_on() and self._shells.life.stage is Stage.STARTED:
                         log.warning("a command stops all processes again and again; all are ended")
                         await self.run(KILL_ALL)
@@ -133,10 +132,10 @@ class Rescue:
             log.debug("shells that may be stopped could not be seen to: %s", error)
 
     async def _let_go_on(self) -> bool:
-        """Let shells go on that are stopped, and return whether there was any."""
+        """Continue stopped shells. Returns True if any was stopped."""
         return bool((await self.run(continuing(self._shells.pids()))).strip())
 
     async def run(self, text: str) -> str:
-        """Run shell text where nothing in the target stands in the way, see `PersistentShellEnvironment`."""
+        """Run shell text out of reach of the target's processes, see `PersistentShellEnvironment`."""
         said: str = await answered(self._shells.env.run_in_rescue, text)
         return said

@@ -1,4 +1,4 @@
-"""One command in one shell: its wait, its time limit, its interrupt, and the end of all its processes."""
+"""Run one command in one shell: the wait, the time-out, the interrupt, and the end of its process tree."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ if TYPE_CHECKING:
     from environments.shell.pool import Control
 
 BEGIN_LIMIT = 2.0
-"""Seconds for a shell to begin a command, before it is told to go on, and again before another takes its place."""
+"""Seconds for a shell to begin a command before SIGCONT is sent, and again before the shell is killed and replaced."""
 LEAVE_LIMIT = 2.0
-"""Seconds a shell has to leave a command of which no process is left, before it is killed itself."""
+"""Seconds for a shell to leave a command without any process left, before the shell itself is killed."""
 EXIT_LIMIT = 5.0
 """Seconds for the exit code of a shell that ended without a message."""
 SIGNAL_LIMIT = 0.3
-"""Seconds for that of a shell that announced 0: it does so too when a signal ends it, and what it left may hold its end
-up."""
+"""Seconds for the exit code of a shell that announced 0: a shell ended by a signal announces 0 too, and a leftover
+process may delay its end."""
 SKIP_MARGIN = 256 * 1024
-"""Bytes brought beyond what is kept of an output's end, for what the shell itself sends there."""
+"""Bytes transferred beyond the kept end of an output, for the shell's own messages there."""
 INTERRUPT_POLL = 0.05
-"""Seconds between looks at an event that may end a command."""
+"""Seconds between two checks of an interrupt event."""
 
 log = logger(__name__)
 
 
 class NotBegunError(EnvironmentLostError):
-    """A shell ended before it began a command, and nothing of that was run."""
+    """A shell ended before it began a command. No part of the command was run."""
 
     def __init__(self) -> None:
         super().__init__("the shell that was to run the command had been killed from outside; nothing was run")
 
 
 class Running:
-    """A request that a shell runs.
+    """A request run by a shell.
 
     Args:
         shell: The shell.
         request: The request.
-        sink: Takes its output.
+        sink: Receives the output.
         grace: Seconds between TERM and KILL.
-        ending: Ends its processes.
+        ending: Ends the command's processes.
 
     Raises:
-        BrokenPipeError: The shell is gone, and has received nothing that it could run.
+        BrokenPipeError: The shell is gone, and has received no complete request.
     """
 
     def __init__(self, shell: Shell, request: Request, sink: Sink, grace: float, ending: Control) -> None:
         self.shell, self.where, self.grace = shell, request.where, grace
         self.ended: Ended | None = None
         self.reason: str | None = None
-        """Why it is being ended, `timeout` or `interrupt`; None while it is not."""
+        """The reason for the end, `timeout` or `interrupt`; None while the command is not being ended."""
         self.survivors: tuple[int, ...] = ()
         self.brand: str | None = None
-        """The number that its text gives to its processes, see `dialect.commands.branding`."""
+        """The number set on its processes as a resource limit, see `dialect.commands.branding`."""
         self._sink, self._ending = sink, ending
         self._is_abandoned = self._is_late = False
         self._thread = current()
@@ -93,27 +93,27 @@ class Running:
             self._woken.set_result(None)
 
     def interrupt(self, reason: str = "interrupt") -> None:
-        """Have it ended. Without effect if it has ended or is being ended."""
+        """End the command. Without effect if the command has ended or is being ended."""
         if self.ended is None and self.reason is None:
             self.reason = reason
             self._wake()
 
     def abandon(self) -> None:
-        """Take it for interrupted, as it is being ended along with everything else of its environment."""
+        """Mark the command as interrupted, because the whole environment is being ended."""
         if self.ended is None and self.reason is None:
             self.reason, self._is_abandoned = "interrupt", True
 
     async def wait(self, limit: float, event: threading.Event | None = None) -> Ended:
-        """Wait for its end, or end it when its time is up, it is interrupted, or this wait is cancelled.
+        """Wait for the end. End the command on a time-out, an interrupt, or the cancellation of this wait.
 
-        The time of a command that has not begun when it is up is counted from its beginning.
+        The time-out of a command that begins late counts from its beginning.
 
         Args:
             limit: Seconds; infinite for no limit.
-            event: Interrupts it when it is set.
+            event: Interrupts the command when set.
 
         Raises:
-            TerminalError: It could not be ended, or begun.
+            TerminalError: The command could not be ended, or did not begin.
         """
         looks = self._thread.delay(BEGIN_LIMIT)
         if limit > BEGIN_LIMIT:
@@ -151,7 +151,7 @@ class Running:
             self._timer = self._loop.call_later(limit - waited, self.interrupt, "timeout")
 
     async def _until_over(self, limit: float) -> None:
-        """See to it that it begins, and wait for its end, or for what is to end it."""
+        """Have the command begin, and wait for its end or for a reason to end it."""
         self._woken = self._loop.create_future()
         await self._see_it_begin()
         if not self._woken.done():
@@ -160,10 +160,10 @@ class Running:
             await self._woken
 
     async def _see_it_begin(self) -> None:
-        """Have a shell go on that may be stopped. One that waits for something else is killed, before it begins.
+        """Continue a possibly stopped shell with SIGCONT. Kill a shell blocked by anything else before it begins.
 
         Raises:
-            EnvironmentLostError: It could not be killed.
+            EnvironmentLostError: The shell could not be killed.
         """
         shell = self.shell
         if await self._begins_in(self.began + BEGIN_LIMIT - time.monotonic()):
@@ -178,7 +178,7 @@ class Running:
             raise self._ending.shells.lost(await self._ending.shells.why_lost(), shell)
 
     async def _begins_in(self, seconds: float) -> bool:
-        """Return whether it begins, or needs not any more, within so many seconds after anything of it was read."""
+        """Return True if the command begins, or has ended, within `seconds` of the last byte read by the shell."""
         shell, now = self.shell, self._loop.time
         unread, deadline = shell.stream.unread(), now() + seconds
         while not (self._woken.done() or shell.read_request()):
@@ -196,7 +196,7 @@ class Running:
             self._poll = self._loop.call_later(INTERRUPT_POLL, self._look_at, event)
 
     async def _abandoned(self) -> None:
-        """End it for a caller that has left. The loop sees to it even if this is cancelled once more."""
+        """End the command for a cancelled caller. The loop completes this even after a second cancellation."""
         if self.ended is None:
             self.reason = self.reason or "interrupt"
         if self.reason:
@@ -206,22 +206,22 @@ class Running:
                 log.debug("an abandoned command could not be ended: %s", error)
 
     def _begin_to_cut_short(self) -> asyncio.Task[None]:
-        """Begin to end it, unless that has begun, and return the task.
+        """Start the task that ends the command, unless started, and return the task.
 
-        The task is not cancelled with the wait for it: processes that are still to be sent KILL would be left, and a
-        shell that was given up half way reports no end to a second attempt.
+        A cancelled wait does not cancel the task: processes still to be sent KILL would be left, and a shell given up
+        half way reports no end to a second attempt.
         """
         self._cutting = self._cutting or spawn(self._cut_short(), may_fail=True)
         return self._cutting
 
     async def _cut_short(self) -> None:
-        """End it: all of its processes first, and the shell itself if it does not leave the command then."""
+        """End all processes of the command, then the shell if it does not leave the command."""
         if self._is_abandoned or (self.ended is not None and not self.where.ends_shell):
             return
         self._over = asyncio.Event()
         if isinstance(self._sink, Output):
             self._sink.is_ending = True
-        self.shell.stream.resume()  # a process may have to print before it can end
+        self.shell.stream.resume()  # a process may have to print before its end
         tree, was_killed = self.tree(), False
         try:
             self.survivors = await tree.end(self.grace)
@@ -233,7 +233,7 @@ class Running:
             if self.ended is None or was_killed or not self.shell.dialect.can_leave:
                 self.shell.give_up()
             else:
-                self.shell.sync_first = True  # the signal may reach it behind the command's end
+                self.shell.sync_first = True  # the signal may reach the shell after the command's end
         if self.survivors:
             log.warning("%s processes of a command could not be ended: %s", *_listed(self.survivors))
 
@@ -248,7 +248,7 @@ class Running:
         return self.ended is not None
 
     def tree(self) -> ProcessTree:
-        """Return what finds and ends its processes."""
+        """Return a process tree that finds and ends the command's processes."""
         from environments.shell.kill import Quarry  # most commands end by themselves
 
         shell, ends_shell = self.shell, self.where.ends_shell
@@ -268,8 +268,8 @@ class Running:
         """Return the exit code of a command that ended by itself.
 
         Raises:
-            NotBegunError: Its shell ended before it began.
-            EnvironmentLostError: The target is gone, or its shell was killed.
+            NotBegunError: The shell ended before the command began.
+            EnvironmentLostError: The target is gone, or the shell was killed.
         """
         if ended.exit_code is None:
             return await self._code_of_silent()
@@ -286,7 +286,7 @@ class Running:
             raise shells.lost(loss, shell)
         if not shell.has_begun:
             raise NotBegunError
-        # Had it been the command itself, nothing of it would be left.
+        # If the command had killed its own shell, no other process of the command would be left.
         if code == KILLED_EXIT_CODE and not self.where.ends_shell:
             tree = self.tree()
             if await tree.look():
@@ -299,25 +299,25 @@ class Running:
 
 
 MOST_SECONDS = 1e8
-"""Seconds that are no limit."""
+"""Seconds from which on a limit counts as none."""
 
 
 async def outcome_of(running: Running, output: Output, limit: float, event: threading.Event | None) -> Outcome:
-    """Wait for a request, and return what came of it.
+    """Wait for a request, and return its outcome.
 
     Args:
         running: The request.
-        output: Its output.
-        limit: Seconds until it is ended.
-        event: Interrupts it when it is set.
+        output: The output.
+        limit: The time-out in seconds.
+        event: Interrupts the request when set.
 
     Raises:
-        EnvironmentLostError: The target went away while it ran, with the output so far.
-        NotBegunError: Its shell ended before it began.
+        EnvironmentLostError: The target was lost during the command; carries the output so far.
+        NotBegunError: The shell ended before the command began.
     """
     output.stream = stream = running.shell.stream
     skipper = stream.skipper if not output.calls_back else None
-    if skipper:  # the middle of a large output, which no caller sees
+    if skipper:  # the middle of a large output never reaches a caller
         size = output.stdout.limit // 2 + SKIP_MARGIN
         skipper.keep_ends(size, output.skip)
     try:

@@ -1,4 +1,4 @@
-"""Processes that the commands of one scope have left running. They end with the scope."""
+"""Processes left running by the commands of one scope, ended with the scope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScopeProcesses:
-    """Notes, for one environment, how the processes are found that the commands of a scope have left.
+    """Records, for one environment, how to find the processes left by a scope's commands.
 
     Args:
         shells: The shells of the environment.
@@ -35,7 +35,7 @@ class ScopeProcesses:
         self._processes: list[ShellProcess] = []
 
     async def add_command(self, running: Running) -> None:
-        """Note a command that has ended. What holds its leash is looked for now: later the shell has another."""
+        """Record an ended command. Holders of its keepalive pipe are found now: the next command has another."""
         shell = self._shell = running.shell
         self._markers.append(running.marker)
         if shell.has_leftovers:
@@ -43,15 +43,15 @@ class ScopeProcesses:
             try:
                 if await tree.look():
                     self._trees.append(tree)
-            except TerminalError as error:  # the marker is looked for again
+            except TerminalError as error:  # the marker is searched again at the end
                 self._shells.life.postpone(error)
 
     def add_process(self, process: ShellProcess) -> None:
-        """Note a command that runs in the background."""
+        """Record a background command."""
         self._processes.append(process)
 
     def end(self) -> None:
-        """End all of them, see `CancelScope.scope_processes`."""
+        """End all recorded processes, see `CancelScope.scope_processes`."""
         run(lambda _: self._end())
 
     async def _end(self) -> None:
@@ -64,5 +64,5 @@ class ScopeProcesses:
             return
         if not await answered(self._shells.env.has_no_process, markers, ()):
             tree = self._shells.control.tree(Quarry(markers, type(self._shell.dialect)))
-            if await tree.look():  # mostly nothing is left, which one look tells
+            if await tree.look():  # usually no process is left, as one look shows
                 await tree.end(GRACE, running=False)

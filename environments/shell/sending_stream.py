@@ -1,4 +1,4 @@
-"""A stream whose input is sent by a coroutine, such as one that awaits a service's client."""
+"""A stream with input sent by a coroutine, such as calls of a service's client."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ log = logger(__name__)
 
 
 class SendingStream(Stream):
-    """Sends one piece of input after the other. Pieces that wait are joined."""
+    """Sends one piece of input after another. Waiting pieces are joined."""
 
     def __init__(self) -> None:
         self._unsent: deque[bytes | None] = deque()
         """None is the end of input."""
         self._sending: asyncio.Task[None] | None = None
         self._is_closed = self._is_broken = self._is_at_end = False
-        """Whether the stream was closed; sending has failed; the input was ended."""
+        """True once the stream was closed; sending has failed; the input has ended."""
 
     @abstractmethod
     async def _send(self, data: bytes) -> None:
         """Send bytes.
 
         Raises:
-            OSError, TerminalError: It cannot be sent, and no more is to be.
+            OSError, TerminalError: The bytes cannot be sent, and no more may be.
         """
 
     @abstractmethod
@@ -39,13 +39,11 @@ class SendingStream(Stream):
         """Send end of file. Raises as `_send` does."""
 
     def write(self, data: bytes) -> None:
-        """Send bytes, see `Stream`."""
         if self._is_at_end or not self._may_send:
             raise BrokenPipeError(errno.EPIPE, "the process does not read any more")
         self._queue(data)
 
     def close_write(self) -> None:
-        """Send end of file behind what was written, see `Stream`."""
         if self._may_send and not self._is_at_end:
             self._is_at_end = True
             self._queue(None)
@@ -75,7 +73,7 @@ class SendingStream(Stream):
             self._break()
         except Exception:
             self._break()
-            self._end()  # else it would be waited for in vain
+            self._end()  # else a caller would wait in vain
             raise
         finally:
             self._sending = None
@@ -86,10 +84,8 @@ class SendingStream(Stream):
 
     @property
     def is_sent(self) -> bool:
-        """Whether all is sent, see `Stream`."""
         return self._sending is None
 
     async def drain(self) -> None:
-        """Wait until all is sent, see `Stream`."""
         if self._sending:
             await asyncio.wait((self._sending, self.ended), return_when=asyncio.FIRST_COMPLETED)

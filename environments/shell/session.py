@@ -1,4 +1,4 @@
-"""A session: one command after another, in a shell whose state lasts, however a shell ends."""
+"""A session: runs commands one after another, and keeps shell state when a shell is replaced."""
 
 from __future__ import annotations
 
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from environments.shell.users import TargetUser
 
 INTERPRETER_VARIABLES = tuple(name for name in WATCHED if name != "PWD")
-"""What decides which code runs as a script's Python, and which as its modules and programs."""
+"""Variables that select a script's Python, its modules and its programs."""
 CANCEL_POLL = 0.1
-"""Seconds between looks at whether a command that waits for its turn was cancelled."""
+"""Seconds between two checks for cancellation while a command waits for the session's lock."""
 OPENING_POLL = 0.02
-"""Seconds between looks at a session that another call opens."""
+"""Seconds between two checks of a session that another call is opening."""
 NOT_REPORTED = "its jobs and the variables that are not exported"
-"""What is lost with a shell that was given up."""
+"""State lost with a shell that was given up."""
 _LEAVES = re.compile(r"\s*cd\b")
 
 log = logger(__name__)
 
 
 class Session:
-    """Runs one command after another in a shell that it keeps.
+    """Runs commands one after another in one shell.
 
-    A shell ends with a command such as `exit`, or because a command had to be ended. Its successor goes on with the
-    directory, exports, functions, aliases, options and umask that the shell before it reported last.
+    A shell ends with a command such as `exit`, or because a command had to be ended. The next shell starts with the
+    directory, exports, functions, aliases, options and umask of the last state report.
 
     Args:
         env: The environment.
         shells: Opens shells.
-        word: What the numbers of its shells begin with in their markers.
-        cwd: The directory to begin in; None is as the settings say.
-        user: The user that its shells run as; None is the target's own.
+        word: The prefix of its shells' numbers in markers.
+        cwd: The start directory; None takes the settings' directory.
+        user: The user of its shells; None is the target's default user.
     """
 
     def __init__(
@@ -78,32 +78,32 @@ class Session:
         self._keeps_shell = env.settings.persistent_shell
         self._init_files = _init_files(env, shells)
         self.began = time.monotonic()
-        """When it was made, on the monotonic clock."""
+        """Creation time on the monotonic clock."""
         self._lock = asyncio.Lock()
         self._owner: Call[Any] | None = None
-        """The call whose command has its turn."""
+        """The call that holds the lock."""
         self._end_asked = self.is_closed = False
         self._shell: Shell | None = None
         self._state = SessionState()
-        """The state of the shell before this one."""
+        """The state of the previous shell."""
         self._generation = 0
         self._is_nowhere = False
-        """True if its shell could not enter the session's directory."""
+        """True if the shell could not enter the session's directory."""
         self._must_source = False
         """True until the init files have been sourced in this target."""
         self._lost = ""
-        """What the last shell's state could not restore of its predecessor's."""
+        """The part of the previous shell's state that could not be restored."""
         self.variables: Mapping[str, str] = {}
-        """The watched variables as the last command left them; empty before the first shell."""
+        """The watched variables after the last command; empty before the first shell."""
         self.trusted: dict[str, str] = {}
-        """Variables that a script's tool call has changed, with the values they had before."""
+        """Variables changed by a script's tool call, with the values from before."""
         self.running: Running | None = None
-        """The command that runs."""
+        """The running command."""
         self._given: dict[str, int] = {}
-        """Variables of this process that it was given, with the request that they came with."""
+        """Variables of this process passed to the shell, with the number of the request that carried each."""
 
     def use(self, user: TargetUser | None) -> None:
-        """Run its shells as a user, as found in the target there is now."""
+        """Set the user of its shells, as found in the current target."""
         if user != self._user:
             self._user, self.ending = user, self._shells.control_of(user)
 
@@ -111,11 +111,11 @@ class Session:
 
     @property
     def busy(self) -> bool:
-        """True while a command has its turn."""
+        """True while a command holds the lock."""
         return self._owner is not None
 
     def check_outside(self, call: Call[Any], what: str) -> None:
-        """Raise TerminalError if the caller's own command has its turn, so that it would wait for itself."""
+        """Raise TerminalError if the caller's own command holds the lock: the caller would wait for itself."""
         owner = self._owner
         callers = [each for each in callback_of.get() if each.session is self]
         if owner and owner.owner == call.owner:
@@ -127,7 +127,7 @@ class Session:
             )
 
     async def execute(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
-        """Wait for a turn, and run a command, see `BaseEnvironment.execute`."""
+        """Acquire the lock and run a command, see `BaseEnvironment.execute`."""
         self.check_outside(call, "execute")
         if not await self._take_turn(command):
             return CommandResult.never_ran(self.known_cwd or "")
@@ -146,7 +146,7 @@ class Session:
             self._lock.release()
 
     async def _take_turn(self, command: CheckedCommand) -> bool:
-        """Wait for a turn. Returns False if the command was cancelled meanwhile."""
+        """Acquire the lock. Returns False if the command was cancelled first."""
         if not command.can_be_cancelled:
             await self._lock.acquire()
             return True
@@ -189,7 +189,7 @@ class Session:
         request = await env.internal.requested(command, Where.MAIN, exports=exports, user=self._user)
         try:
             running = Running(shell, request, output, GRACE, self.ending)
-        except BrokenPipeError:  # it had ended since its last command, and got nothing of this one
+        except BrokenPipeError:  # the shell had ended since its last command, and has received no part of this one
             raise NotBegunError from None
         self._given |= dict.fromkeys(exports, shell.number)
         env.command_sent()
@@ -199,12 +199,12 @@ class Session:
         try:
             outcome = await outcome_of(running, output, command.timeout, command.interrupt)
             if call.pieces is not None:
-                await call.pieces.drained()  # until then its callback takes it for the running one
+                await call.pieces.drained()  # until then, the callback has to find this command as the running one
         finally:
             self.running = None
             if (
                 shell.state is State.IDLE and self._keeps_shell and not self._is_nowhere
-            ):  # as mostly: nothing to wait for
+            ):  # the usual case, without a wait
                 self._take_over(shell, command)
             else:
                 await shielded(spawn(self._command_ended(shell, command, held)))
@@ -216,21 +216,21 @@ class Session:
         return outcome
 
     def interrupt(self) -> None:
-        """End the command whose turn it is. One that is still on its way to the target is ended when it has begun."""
+        """End the running command. A command on its way to the target is ended once it has begun."""
         self._end_asked = self.busy
         if self.running:
             self.running.interrupt()
 
-    # Variables of this process that are handed on.
+    # Variables of this process, passed to the target.
 
     def _due(self, given: Mapping[str, int] | None = None) -> dict[str, str]:
-        """Return the variables that are to go along with the next request: each is given once."""
+        """Return the variables for the next request. Each variable is sent once."""
         known = self._given if given is None else given
         variables = {**self._shells.exports(self._user), **self._env.passthrough.all_values()}
         return {name: value for name, value in variables.items() if name not in known}
 
     def _due_with(self, state: SessionState) -> dict[str, str]:
-        """Return the variables of a new shell that goes on from a state."""
+        """Return the variables for a new shell that continues from a state."""
         known = self._given if state.reported else {}
         due = self._due(known)
         self._offered = {**dict.fromkeys(known, 0), **dict.fromkeys(due, 1)}
@@ -240,11 +240,11 @@ class Session:
 
     @property
     def known_cwd(self) -> str | None:
-        """The directory as the last command left it, and before the first as it was asked for."""
+        """The directory after the last command, or the requested directory before the first."""
         return self.variables.get("PWD") or self._first_cwd
 
     async def _ready_for(self, command: CheckedCommand) -> Shell | None:
-        """Return a shell for a command; None if it has no directory to run in."""
+        """Return a shell for a command; None if the command has no directory to run in."""
         shell = self._shell
         if shell and not self._shells.is_current(shell):
             await self._end()
@@ -261,7 +261,7 @@ class Session:
         return None
 
     async def _open(self) -> str:
-        """Open a shell if there is none, and return where it is, see `IN_PLACE`."""
+        """Open a shell if there is none, and return the status of its directory, see `IN_PLACE`."""
         if self._shell:
             return IN_PLACE
         first = not self.variables
@@ -289,12 +289,12 @@ class Session:
         return shell.where
 
     async def _successor(self, cwd: str | None, *, nowhere: bool, state: SessionState | None = None) -> Shell:
-        """Open a shell with the state of the one before it, or with as much of that as it can take.
+        """Open a shell with the state of the previous shell, or with as much of the state as can be restored.
 
         Args:
-            cwd: Its directory; None is where the target starts processes.
-            nowhere: Whether to be in a directory that is removed if that one cannot be entered.
-            state: The state, if it is not that of the session's last shell.
+            cwd: The start directory; None keeps the directory of the started process.
+            nowhere: True to use a removed directory if `cwd` cannot be entered.
+            state: The state; None is the state of the session's last shell.
         """
         state, shells = state or self._state, self._shells
         tries = [(state, True, "")]
@@ -318,7 +318,7 @@ class Session:
         raise error
 
     async def _source(self) -> None:
-        """Have the shell source what a session begins with in a target, unless that was done. It stays where it is."""
+        """Source the init files unless done in this target. The working directory stays."""
         shell = self._shell
         if not shell or not self._init_files or self._is_nowhere:
             return
@@ -337,17 +337,17 @@ class Session:
             await self._settle(shell)
 
     async def _command_ended(self, shell: Shell, command: CheckedCommand, held: SessionState | None) -> None:
-        """Note what a command has left behind.
+        """Store the state after a command.
 
         Args:
-            shell: The shell that ran it.
+            shell: The command's shell.
             command: The command.
-            held: The state before, if the command had variables of its own: they are in the last words of a shell that
-                it ended.
+            held: The state before a command with variables of its own. The final report of a shell ended by the command
+                contains them.
         """
         if shell.state is State.ENDED:
             await shell.report()
-        stays = shell.has_begun and self._take_over(shell, command)  # else they are another command's
+        stays = shell.has_begun and self._take_over(shell, command)  # else the variables are another command's
         if self._shell is not shell:
             return
         if not shell.is_idle or not self._keeps_shell or (self._is_nowhere and stays):
@@ -356,11 +356,11 @@ class Session:
                 self._state = with_variables_of(self._state, held, command.env)
 
     def _take_over(self, shell: Shell, command: CheckedCommand) -> bool:
-        """Note the variables that a command has left. Returns whether the session stays in its directory."""
+        """Store the variables after a command. Returns True if the session stays in its directory."""
         values = dict(shell.variables)
         self._note_doubtful(values)
         stays = command.cwd is not None or (self._is_nowhere and "hermes-" in values.get("PWD", ""))
-        if stays:  # it ran in a directory of its own, which the session does not keep
+        if stays:  # the command had a directory of its own, for this command alone
             values |= {name: self.variables.get(name, "") for name in ("PWD", "OLDPWD")}
         self.variables = values
         if shell.is_idle and shell.has_leftovers and self._shell is shell:
@@ -368,7 +368,7 @@ class Session:
         return stays
 
     def _note_doubtful(self, values: Mapping[str, str]) -> None:
-        """Keep apart what a script's tool call made of the variables that decide which code a later script runs."""
+        """Remember the previous values of interpreter variables that a script's tool call changed."""
         scope = current_scope()
         for name in INTERPRETER_VARIABLES:
             known = self.variables.get(name, "")
@@ -380,14 +380,14 @@ class Session:
                 self.trusted.pop(name, None)
 
     async def _end(self) -> None:
-        """End the shell there is, and keep the state that it reported last."""
+        """End the current shell, and keep its last reported state."""
         shell, self._shell = self._shell, None
         if shell is None:
             return
         if shell.is_given_up:
             self._lost = NOT_REPORTED
         if shell.state is State.UNFIT:
-            shell.stream.close_write()  # so that it ends, and reports its state
+            shell.stream.close_write()  # ends the shell, after a last state report
             await done_within(shell.stream.ended, REPORT_LIMIT)
         elif shell.state is not State.CLOSED:
             await shell.report()
@@ -399,41 +399,41 @@ class Session:
         self._given = {name: 0 for name, number in self._given.items() if number <= shell.reported_number}
 
     async def _settle(self, shell: Shell) -> None:
-        """See to it that what an earlier command has left reaches no later one."""
-        from environments.shell.detach import settle  # most commands leave nothing
+        """Keep the output of an earlier command's leftovers away from later commands."""
+        from environments.shell.detach import settle  # most commands leave no process
 
         try:
             await settle(shell, self._shells)
         except BrokenPipeError:
             await self._end()
-        except TerminalError as error:  # the target cannot do it, so that another shell has to, or is gone
+        except TerminalError as error:  # the target is gone, or cannot redirect: another shell has to be opened
             self._env.life.postpone(error)
             self._shell = None
             self._keep_state(shell)
             self._shells.pool.park(shell)
 
     async def _settle_soon(self, shell: Shell) -> None:
-        """Do so without delaying the return of the command that left something."""
+        """Settle the shell in a task, without a delay for the command that left a process."""
         async with self._lock:
             if self._shell is shell and shell.is_idle and shell.has_leftovers:
                 await self._settle(shell)
 
-    # What others ask.
+    # Queries.
 
     async def variable(self, name: str, *, sourced: bool = True) -> str:
-        """Return a watched variable as the last command left it, without waiting for one that runs.
+        """Return a watched variable after the last command, without a wait for a running command.
 
-        One of `INTERPRETER_VARIABLES` is returned as the session's owner left it, whatever scripts do.
+        `INTERPRETER_VARIABLES` have the values set by the session's owner, not by scripts.
 
         Args:
             name: The variable.
-            sourced: Whether the files that a session begins with are to have been sourced.
+            sourced: True to wait until the init files have been sourced.
 
         Raises:
             TerminalError: The session could not be opened.
         """
         while not self.variables or (sourced and self._must_source and not self._is_nowhere):
-            if self._lock.locked():  # by a first command, which may run for long; they are known once its shell is open
+            if self._lock.locked():  # a first command may run for long; the variables are known once its shell is open
                 await asyncio.sleep(OPENING_POLL)
                 self._env.life.check_patience(lambda: False)
                 continue
@@ -444,9 +444,9 @@ class Session:
         return self.trusted.get(name, self.variables.get(name, ""))
 
     async def exported(self) -> Exported:
-        """Return what the last command that has ended left exported, without waiting for one that runs.
+        """Return the exports after the last finished command, without a wait for a running command.
 
-        Of `INTERPRETER_VARIABLES` it is what the session's owner left.
+        `INTERPRETER_VARIABLES` have the values set by the session's owner.
 
         Raises:
             TerminalError: The session could not be opened.
@@ -455,7 +455,7 @@ class Session:
         shell = self._shell
         if shell:
             await shell.report()
-        # Of a command that has its turn, the last that has ended is the one before it.
+        # While a command runs, the last finished command is the previous one.
         state = self._state if shell is None else shell.reported_before if self.busy else shell.reported
         return Exported(self._shells.dialect, state, dict(self.trusted), self._due())
 
@@ -467,14 +467,14 @@ class Session:
 
     @property
     def shell_pid(self) -> int | None:
-        """The process id of its shell, if there is one in the target there is now."""
+        """The process id of the shell, if a shell is open in the current target."""
         shell = self._shell
         return shell.pid if shell and self._shells.is_current(shell) else None
 
-    # Its end.
+    # The end.
 
     async def close(self) -> None:
-        """End the command that runs, and the shell. Commands that wait for a turn fail."""
+        """End the running command and the shell. Commands that wait for the lock fail."""
         self.is_closed = True
         self.interrupt()
         async with self._lock:
@@ -484,13 +484,13 @@ class Session:
 
 
 class NamedSession(EnvironmentSession):
-    """A session with a shell of its own, whose shells have markers of their own.
+    """A session with shells and markers of its own.
 
     Args:
-        name: The name that it was asked for by.
+        name: The session's name.
         env: The environment.
-        cwd: The directory to begin in; None is as the settings say.
-        user: The user that its shells run as; None is the target's own.
+        cwd: The start directory; None takes the settings' directory.
+        user: The user of its shells; None is the target's default user.
     """
 
     def __init__(self, name: str, env: PersistentShellEnvironment, cwd: str | None, user: str | None) -> None:
@@ -507,34 +507,28 @@ class NamedSession(EnvironmentSession):
 
     @property
     def closed(self) -> bool:
-        """True once `close` was called, see `EnvironmentSession`."""
         return self._is_closed
 
     @property
     def busy(self) -> bool:
-        """True while a command has its turn, see `EnvironmentSession`."""
         return self._session.busy
 
     @property
     def _known_cwd(self) -> str | None:
-        """Its directory as the last command left it, see `EnvironmentSession`."""
         return self._session.known_cwd
 
     @property
     @on_loop
     async def cwd(self) -> str:
-        """Its working directory, see `EnvironmentSession`."""
         self._session.use(await self._env.internal.ready(self.user))
         return await self._session.variable("PWD")
 
     async def _run(self, call: Call[Any], command: CheckedCommand) -> Ended:
-        """Run a command on the loop, see `EnvironmentSession`."""
         before = self._interrupts
         with start_limit(math.inf, interrupted=lambda: self._interrupts != before):
             return await self._env.internal.run_in(self._session, call, command)
 
     def interrupt(self) -> None:
-        """End the command that runs or waits for the target to start, see `EnvironmentSession`."""
         self._env.check_process()
         self._interrupts += 1
         current().soon(self._session.interrupt)
@@ -563,8 +557,7 @@ class NamedSession(EnvironmentSession):
 
     @waits_for(_close)
     def close(self) -> None:
-        """End all that was started in it, see `EnvironmentSession`. A forked child ends nothing of its parent's."""
-        if not self._env.life.is_ours:
+        if not self._env.life.is_ours:  # a forked child ends no process of its parent
             self._is_closed = True
         elif not self._is_closed:
             run(self._close)
@@ -573,6 +566,6 @@ class NamedSession(EnvironmentSession):
 def _init_files(env: PersistentShellEnvironment, shells: Shells) -> InitFiles | None:
     if not (env.settings.login_shell or env.settings.init_files):
         return None
-    from environments.shell.init_files import InitFiles  # most sessions begin with no file
+    from environments.shell.init_files import InitFiles  # most sessions have no init files
 
     return InitFiles(shells, env.settings)

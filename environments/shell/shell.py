@@ -1,4 +1,4 @@
-"""One shell on one stream: its state, the requests that it is sent, and the messages that it sends.
+"""One shell on one stream: a state machine with its state, the requests sent to it and the messages received.
 
 | state   | what may happen                                                | next                              |
 |---------|----------------------------------------------------------------|-----------------------------------|
@@ -9,7 +9,7 @@
 | ENDED   | it announced its end, or its stream has ended                  | CLOSED                            |
 | CLOSED  | its stream is closed                                           |                                   |
 
-All of it runs on the loop thread, between two awaits of anything else, so that nothing is ever half done.
+All code runs on the loop thread without an await in a transition, so no transition is ever half done.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from environments.shell.state import SessionState, StateReports
 from environments.shell.stream import Stream
 
 ANSWER_LIMIT = 60.0
-"""Seconds for a shell to answer at once: a loaded machine may take several for what is usually milliseconds."""
+"""Seconds for an immediate answer of a shell: usually milliseconds, several seconds on a loaded machine."""
 REPORT_LIMIT = 2.0
 """Seconds for the last state report of a shell."""
 FIRST_QUESTION = 10**9
-"""The number before that of the first question, which are not counted among the commands."""
+"""Queries are numbered upwards from here, apart from commands."""
 IN_PLACE, ELSEWHERE, NOWHERE = "0", "1", "2"
-"""Where a new shell is: in the directory it was to start in, where its process started, or in one that is removed."""
+"""The directory of a new shell: the requested directory, the directory of the started process, or a removed
+directory."""
 _BOTH, _ONE = frozenset(Channel), frozenset({Channel.STDOUT})
 _REPORTS = (Kind.STATE, Kind.PIECE, Kind.PIECES)
 
@@ -46,7 +47,7 @@ log = logger(__name__)
 
 
 class State(Enum):
-    """What a shell is doing, see the table above."""
+    """The state of a shell, see the table above."""
 
     OPENING = "opening"
     IDLE = "idle"
@@ -57,47 +58,47 @@ class State(Enum):
 
 
 class Ended(NamedTuple):
-    """How a request ended."""
+    """The end of a request."""
 
     exit_code: int | None
-    """None when the shell ended without a message: it was killed, replaced by `exec`, or the target is gone."""
+    """None if the shell ended without a message: killed, replaced by `exec`, or lost with the target."""
     left: bool = False
-    """True if something that the command started still runs."""
+    """True if a process started by the command still runs."""
 
 
 class Shell:
-    """A shell. `open_shell` makes it."""
+    """A shell. Made by `open_shell`."""
 
     def __init__(self, stream: Stream, beginning: Beginning) -> None:  # noqa: PLR0915  # its whole state
         self.stream = stream
         self.state = State.OPENING
         self.dialect: Dialect
         self.pid = 0
-        """Its process id in the target."""
+        """The process id in the target."""
         self.home = ""
         """The home directory of the target's user."""
         self.where = IN_PLACE
-        """Where it began, see `IN_PLACE`."""
+        """The directory at the start, see `IN_PLACE`."""
         self.variables: dict[str, str] = {}
         """The `WATCHED` variables."""
         self.number = 0
         """The number of the last request."""
         self.has_leftovers = False
-        """True if its last command left something running."""
+        """True if the last command left a process running."""
         self.is_noisy = False
-        """True if something was printed while no command ran."""
+        """True if output arrived while no command ran."""
         self.sent_last_words = False
-        """True once it announced its end."""
+        """True once the shell has announced its end."""
         self.is_given_up = False
-        """True once nothing waits for its request any more."""
+        """True once the wait for the request has been given up."""
         self.has_begun = True
         """True if the last request may have begun."""
         self.sync_first = False
-        """True if a signal may be on its way that must not meet the next command."""
+        """True if a signal may still be under way and must not hit the next command."""
         self.reported_number = 0
-        """The number of the request behind which it reported its state last."""
+        """The number of the request before the last state report."""
         self.lags = beginning.lags
-        """Whether what was printed earlier may arrive after a request was sent."""
+        """True if earlier output may arrive after a request was sent."""
         self._prelude = Prelude(beginning)
         self._scanners = {channel: FrameScanner(self._prelude.nonce) for channel in Channel}
         self._reports = StateReports(beginning.state)
@@ -115,34 +116,34 @@ class Shell:
         self._functions: set[str] = set()
         self._greeting = b"ok" if beginning.on_terminal else b""
         self._first = self._prelude.text()
-        stream.start(self)  # which may hand on what has arrived already
+        stream.start(self)  # may already deliver received bytes
         if not beginning.on_terminal:
             self._send_first()
 
     def _send_first(self) -> None:
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and its words about that are there to be read
+        with contextlib.suppress(BrokenPipeError):  # the shell has ended, and its last output is still to be read
             self.stream.write(self._first)
 
-    # What is asked of it.
+    # Requests.
 
     @property
     def marker(self) -> str:
-        """What the marker variable begins with for the commands of this shell."""
+        """The prefix of the marker variable for all commands of this shell."""
         return self.dialect.marker
 
     @property
     def is_idle(self) -> bool:
-        """True if it can be sent a request."""
+        """True if a request can be sent."""
         return self.state is State.IDLE
 
     @property
     def reported(self) -> SessionState:
-        """The last whole state report."""
+        """The last complete state report."""
         return self._reports.last
 
     @property
     def reported_before(self) -> SessionState:
-        """The state before its last request, as far as it has reported that."""
+        """The state before the last request, as far as reported."""
         return self._reports.before if self.reported_number == self.number else self._reports.last
 
     @property
@@ -155,14 +156,14 @@ class Shell:
 
         Args:
             request: The request.
-            sink: Takes its output.
-            on_end: Called when the request has ended.
+            sink: Receives the output.
+            on_end: Called at the end of the request.
 
         Returns:
-            The value of its marker variable.
+            The value of the request's marker variable.
 
         Raises:
-            BrokenPipeError: The shell is gone, and has received nothing that it could run.
+            BrokenPipeError: The shell is gone, and has received no complete request.
         """
         waiting = _BOTH if request.separate else _ONE
         self._due_before = self._due
@@ -197,15 +198,15 @@ class Shell:
             raise BrokenPipeError(str(error)) from error
 
     async def ask(self, text: Callable[[int], str], sink: Sink | None = None, limit: float = ANSWER_LIMIT) -> Ended:
-        """Have it run text of our own that ends with an END, and wait for that.
+        """Run internal text that ends with an END, and wait for the END.
 
         Args:
             text: Returns the text for a request number.
-            sink: Takes what it prints.
+            sink: Receives the output.
             limit: Seconds to wait for the END.
 
         Raises:
-            BrokenPipeError: It is gone, or gave no answer.
+            BrokenPipeError: The shell is gone, or did not answer.
         """
         answer: asyncio.Future[Ended] = self._loop.create_future()
         self._asked += 1
@@ -220,7 +221,7 @@ class Shell:
         raise BrokenPipeError("the shell gave no answer")
 
     def tell(self, text: str) -> None:
-        """Have it run text of our own that is not answered."""
+        """Run internal text without an answer."""
         with contextlib.suppress(BrokenPipeError):
             self._write(text.encode())
 
@@ -232,12 +233,12 @@ class Shell:
         self._waiting, self._unannounced = set(waiting), set()
 
     async def begun(self) -> None:
-        """Wait until it has read a request that takes the stream's input.
+        """Wait until the shell has read a request for a command with the stream as its input.
 
-        Some shells read ahead, and would take as script what is written for the command before that.
+        Some shells read ahead, and would take input written earlier as script.
 
         Raises:
-            BrokenPipeError: The shell is gone, or does not answer.
+            BrokenPipeError: The shell is gone, or did not answer.
         """
         began = self._began
         if began and not await done_within(began, ANSWER_LIMIT):
@@ -246,19 +247,19 @@ class Shell:
             raise BrokenPipeError("the shell ended before it began the command")
 
     def give_up(self) -> None:
-        """Note that nothing waits for its request any more: it may be anywhere."""
+        """Give up the wait for the request. The shell may be anywhere in the command, and runs no other."""
         self._sink, self._on_end, self.is_given_up = Discarded(), None, True
         if self.state in (State.OPENING, State.IDLE, State.RUNNING):
             self.state = State.UNFIT
 
     def read_request(self) -> bool:
-        """Return whether it has read the request that runs, as far as that can be known; True if it may have."""
+        """Return False if the shell has certainly not read the running request yet."""
         if not self.has_begun and self._unannounced:
             return False
         return self.has_begun or not self.stream.unread()
 
     async def report(self, limit: float = REPORT_LIMIT) -> None:
-        """Wait until its state report has arrived, for at most `limit` seconds."""
+        """Wait for the state report for at most `limit` seconds."""
         if not self.has_reported and not self.stream.has_ended:
             if self._reported is None:
                 self._reported = self._loop.create_future()
@@ -266,14 +267,14 @@ class Shell:
             await done_within(self._reported, limit)
 
     async def close(self) -> None:
-        """End it. What its commands have put into the background is not ended."""
+        """Close the stream. Background processes of the shell's commands go on."""
         self.state = State.CLOSED
         await self.stream.close()
 
-    # What it sends.
+    # Messages.
 
     def data_received(self, channel: Channel, data: bytes) -> None:
-        """Take what it prints, see `Receiver`."""
+        """Process the shell's output, see `Receiver`."""
         if self._greeting:
             self._take_greeting(data)
             return
@@ -281,7 +282,7 @@ class Shell:
             if not isinstance(part, bytes):
                 self._take(channel, part)
             elif channel in self._waiting:
-                # What comes before the beginning is an earlier command's, and behind the end it is left from this one.
+                # Output before the BEGIN is an earlier command's; output after the END is a leftover's.
                 if channel not in self._unannounced:
                     self._sink.add(channel, part)
             elif self.state is State.IDLE:
@@ -290,7 +291,7 @@ class Shell:
                 self._noise = self._noise[:4096] + part[:1000]
 
     def _take_greeting(self, data: bytes) -> None:
-        """Wait for the word that a terminal's echo is off. The login shell of an SSH user may greet first."""
+        """Wait for the boot script's `ok`: echo is off. An SSH user's login shell may print a greeting first."""
         self._noise = (self._noise + data)[-4096:]
         if self._noise.endswith(self._greeting):
             self._greeting = self._noise = b""
@@ -356,13 +357,13 @@ class Shell:
             on_end(ended)
 
     def stream_ended(self) -> None:
-        """Note that its process or the link has ended, see `Receiver`."""
+        """Handle the end of the process or the link, see `Receiver`."""
         if self._waiting:
             self.has_begun = self.read_request()
             for channel in self._waiting - self._unannounced:
                 self._sink.add(channel, self._scanners[channel].rest())
             self._waiting = set()
-            self.sent_last_words = False  # of one channel something may be missing
+            self.sent_last_words = False  # the output of one channel may be incomplete
             self._finish(Ended(None))
         if self.state is not State.CLOSED:
             self.state = State.ENDED
@@ -371,7 +372,7 @@ class Shell:
                 future.set_result(None)
 
     async def await_ready(self, check: Callable[[], object]) -> None:
-        """Wait for its first message, see `open_shell`."""
+        """Wait for READY, see `open_shell`."""
         deadline = self._loop.time() + ANSWER_LIMIT
         while not await done_within(self._ready, CHECK_AGAIN):
             check()
@@ -386,19 +387,19 @@ class Shell:
 
 
 CHECK_AGAIN = 0.25
-"""Seconds between two looks at whether the answer of a new shell is still waited for."""
+"""Seconds between two calls of `check` while a new shell has not answered."""
 
 
 async def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object] = lambda: None) -> Shell:
-    """Make a shell of a process that was started with `boot_argv`; on any error, close its stream.
+    """Make a shell of a process started with `boot_argv`; close the stream on any error.
 
     Args:
         stream: The process.
-        beginning: How the shell is to begin.
-        check: Called now and then while it gives no answer, and raises what ends the wait for that.
+        beginning: The start configuration of the shell.
+        check: Called every `CHECK_AGAIN` seconds during the wait; may raise to end the wait.
 
     Raises:
-        EnvironmentStartError: It did not answer.
+        EnvironmentStartError: The shell did not answer.
     """
     began = current().loop.time()
     shell = Shell(stream, beginning)

@@ -1,4 +1,4 @@
-"""Snapshots of a target, and forks of its environment, as all backends with snapshots have them."""
+"""Snapshots of a target, and forks of an environment, for all backends with snapshots."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ log = logger(__name__)
 
 
 async def take(env: PersistentShellEnvironment, name: str) -> str:
-    """Do what `BaseEnvironment.snapshot` describes."""
+    """Take a snapshot, see `BaseEnvironment.snapshot`."""
     return await _taken(env, _checked_name(name))
 
 
 async def fork(env: PersistentShellEnvironment, call: Call[BaseEnvironment] | None) -> BaseEnvironment:
-    """Do what `BaseEnvironment.fork` describes.
+    """Return a fork, see `BaseEnvironment.fork`.
 
     Args:
         env: The environment.
-        call: The call of a user that may leave just as the fork is made; None without one.
+        call: The user's call, possibly abandoned just as the fork is made; None without a call.
     """
     snapshot = await _taken(env, None)
     try:
@@ -66,7 +66,7 @@ async def _taken(env: PersistentShellEnvironment, name: str | None) -> str:
     taking = spawn(answered(env.take_snapshot, name), may_fail=True)
     try:
         return cast("str", await shielded(taking))
-    except asyncio.CancelledError:  # the backend goes on, and what it makes for a fork is in no use
+    except asyncio.CancelledError:  # the backend goes on, and its snapshot for a fork is unused
         if name is None:
             spawn(_drop_late(env, taking))
         raise
@@ -90,7 +90,7 @@ def _made(env: PersistentShellEnvironment, settings: EnvironmentSettings, cwd: s
 
 
 async def drop_own(env: PersistentShellEnvironment) -> None:
-    """Remove the snapshot that a fork was made from, now that the fork has ended."""
+    """Remove the snapshot of an ended fork."""
     snapshot, env.forked_from = env.forked_from, None
     if snapshot:
         await _drop(env, snapshot)

@@ -1,4 +1,4 @@
-"""A stream over a socket."""
+"""A stream over a socket, for a process at its other end."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from environments.shell.outgoing import Outgoing
 from environments.shell.stream import Stream
 
 REST = 0.002
-"""Seconds behind a command for which its report is left unread: then it is mostly there as a whole."""
+"""Seconds after a command with its state report left unread: by then the report is usually complete."""
 READ_SIZE = 256 * 1024
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 
 
 class SocketStream(Stream):
-    """A process at the other end of a socket. A subclass says how it ended, and may take apart what arrives.
+    """A process at the other end of a socket. A subclass reports the exit code, and may parse received bytes.
 
     Args:
-        connected: The socket, which belongs to the stream from here on. It may be made in any thread.
-        early: Bytes that were read from it already.
+        connected: The socket, owned by the stream from here on. May be made in any thread.
+        early: Bytes already read from the socket.
     """
 
     def __init__(self, connected: socket.socket, early: bytes = b"") -> None:
@@ -36,7 +36,7 @@ class SocketStream(Stream):
         self._is_resting = False
         self._outgoing = Outgoing(self._socket.fileno(), self._shut)
         if self._early:
-            self._poller.submit(self._take, self._early)  # in front of what is read
+            self._poller.submit(self._take, self._early)  # before later bytes
         self.resume()
 
     def _shut(self) -> None:
@@ -48,7 +48,7 @@ class SocketStream(Stream):
             data = self._socket.recv(READ_SIZE)
         except BlockingIOError:
             return
-        except OSError:  # the link broke, and what the process printed last with it
+        except OSError:  # the link broke, and the process's last output is lost
             data = b""
         if data:
             self._take(data)
@@ -57,33 +57,27 @@ class SocketStream(Stream):
             self._end()
 
     def _take(self, data: bytes) -> None:
-        """Hand on what has arrived."""
+        """Deliver received bytes."""
         self.receiver.data_received(Channel.STDOUT, data)
 
     def write(self, data: bytes) -> None:
-        """Send bytes, see `Stream`."""
         if self._is_resting:
             self.resume()
         self._outgoing.write(data)
 
     @property
     def is_sent(self) -> bool:
-        """Whether all is sent, see `Stream`."""
         return not self._outgoing
 
     async def drain(self) -> None:
-        """Wait until all is sent, see `Stream`."""
         await self._outgoing.drain()
 
     def close_write(self) -> None:
-        """Close our half of the socket, see `Stream`."""
         self._outgoing.close_write()
 
     def rest(self, *, reports: bool) -> None:
-        """Leave a report unread until the next command, or for a moment, see `Stream`.
-
-        It comes in many pieces. Each would wake the loop, and compete with the caller for the interpreter.
-        """
+        # A report arrives in many pieces. Each would wake the loop, and compete with the caller for the interpreter
+        # lock.
         if reports:
             self.pause()
             self._is_resting = True
@@ -94,18 +88,16 @@ class SocketStream(Stream):
         self._rest.end(self)
 
     def pause(self) -> None:
-        """Stop reading, see `Stream`."""
         self._rested()
         self._poller.watch_readable(self._socket.fileno(), None)
 
     def resume(self) -> None:
-        """Read on, see `Stream`."""
         self._rested()
         if not self.has_ended:
             self._poller.watch_readable(self._socket.fileno(), self._readable)
 
     async def close(self) -> None:
-        """Close the socket, see `Stream`. What the process does about it is for the one at the other end."""
+        # The effect on the process is up to the other end.
         if not self._is_closed:
             self._is_closed = True
             self.pause()

@@ -1,4 +1,4 @@
-"""What a session carries from one shell to the next."""
+"""The state of a session: state reports of its shells, and the restore in the next shell."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from typing import NamedTuple
 from environments.shell.framing import MAX_MESSAGE_BYTES, Kind, Message
 
 _WORD = r"""(?:"(?:[^"\\]|\\.)*+"|\$'(?:[^'\\]|\\.)*+'|'[^']*+'|\\.|[^\s"'\\])*+"""
-"""A value as shells write it. Nothing of it is read twice: `$'x'` can be one thing or two, which n of them are in 2**n
-ways."""
+"""A value as shells print it. Possessive quantifiers prevent backtracking: `$'x'` matches in two ways, n of them in
+2**n ways."""
 PIECE_COST = 100
-"""Bytes that a line of a report takes on top of its text."""
+"""Bytes a line of a report takes on top of its text."""
 _EXPORT = rf"(?s)(?:declare -\w+|export) (\w+)(?:={_WORD})?\n"
-"""One variable in the report of a shell. It takes the whole value, in which the same may stand once more."""
+"""One variable in a state report. Matches the whole value: text inside may look like another variable."""
 
 
 class SessionState(NamedTuple):
-    """What a shell reported last, whole. Only shells of the same kind can take it up."""
+    """A complete state report. Only a shell of the same dialect can restore it."""
 
     exports: str = ""
-    """Shell text that brings back the exports and the umask."""
+    """Shell text that restores the exports and the umask."""
     functions: str = ""
-    """Shell text that brings back functions and aliases; in a plain sh, the options."""
+    """Shell text that restores functions and aliases; in a plain sh, the options."""
     options: frozenset[str] = frozenset()
-    """The options of `set -o` that are on."""
+    """The enabled options of `set -o`."""
     shell_options: frozenset[str] = frozenset()
-    """Those of `shopt`."""
+    """The enabled options of `shopt`."""
     variables: Mapping[str, str] = MappingProxyType({})
     """The `SESSION_FIELDS`."""
 
     @property
     def reported(self) -> bool:
-        """Whether any shell has said what it holds."""
+        """True once a shell has reported its state."""
         return bool(self.exports)
 
 
 def with_variables_of(state: SessionState, held: SessionState, names: Collection[str]) -> SessionState:
-    """Return a state with some variables as they were before: those that one command had for its own.
+    """Return a state with some variables reset to earlier values: a command's own variables.
 
     Args:
-        state: What was reported as the command ended its shell.
-        held: What had been reported before the command.
+        state: The report at the end of the command and its shell.
+        held: The report before the command.
         names: The variables.
     """
     before = "".join(found[0] for found in re.finditer(_EXPORT, held.exports) if found[1] in names)
@@ -52,37 +52,37 @@ def with_variables_of(state: SessionState, held: SessionState, names: Collection
 
 
 def exports_of(state: SessionState) -> dict[str, str]:
-    """Return the exports of a state: for each name the shell text that brings it back."""
+    """Return the exports of a state, as shell text by name."""
     return {found[1]: found[0] for found in re.finditer(_EXPORT, state.exports)}
 
 
 class StateReports:
-    """Puts together what a shell reports about its state, and refuses what is not whole.
+    """Assembles state reports from messages, and rejects incomplete reports.
 
     Args:
-        first: What it holds from the beginning.
+        first: The state at the start.
     """
 
     def __init__(self, first: SessionState) -> None:
-        self._last: SessionState | Message = first  # one comes behind every command, and hardly any is ever needed
+        self._last: SessionState | Message = first  # parsed on use: a report follows every command, and few are needed
         self._before: SessionState | Message = first
         self._pieces: dict[int, tuple[list[str], list[str]]] = {}
         self._bytes = 0
 
     @property
     def last(self) -> SessionState:
-        """The last report that was whole."""
+        """The last complete report."""
         self._last = _as_state(self._last)
         return self._last
 
     @property
     def before(self) -> SessionState:
-        """The whole report before that."""
+        """The complete report before the last."""
         self._before = _as_state(self._before)
         return self._before
 
     def take(self, message: Message) -> bool:
-        """Take a message, and return whether it has made a report whole."""
+        """Add a message. Returns True if the message completes a report."""
         if message.kind is Kind.STATE:
             if message.fields[5] != message.fields[0]:
                 return False
@@ -100,7 +100,7 @@ class StateReports:
         return True
 
     def _take_piece(self, message: Message) -> None:
-        """Keep a piece of the report that is being made. What is too much for one is no report, and is dropped."""
+        """Add a line to the report in progress. A report above the size limit is dropped."""
         if message.number not in self._pieces:
             self._pieces = {message.number: ([], [])}
             self._bytes = 0

@@ -1,7 +1,7 @@
-"""What a backend offers: a duplex byte stream to a process in the target.
+"""Streams: the interface of a backend, a duplex byte stream to a process in the target.
 
-Two kinds exist. A `Stream` is driven by the loop thread: it hands what arrives to a receiver, and never waits. A
-`BlockingStream` is read by calls that wait; `Threaded` makes a `Stream` of one, at the price of two threads.
+There are two kinds. A `Stream` is driven by the loop thread: it delivers received bytes to a receiver, and never
+blocks. A `BlockingStream` has blocking calls; `Threaded` wraps it as a `Stream`, at the cost of two threads.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ __all__ = ["BlockingStream", "Channel", "Chunk", "Receiver", "SkippingStream", "
 log = logger(__name__)
 
 READ_SLICE = 1.0
-"""Seconds that a blocking stream is read for at a time."""
+"""Seconds per blocking read."""
 ON_THE_WAY = 16
-"""Pieces that a reading thread has handed to the loop thread and that this has not taken yet."""
+"""Pieces delivered by a reading thread before the loop thread has processed them (back-pressure)."""
 
 
 class Receiver(Protocol):
-    """Takes what a process prints. Called on the loop thread; it must return at once."""
+    """Receives a process's output. Called on the loop thread; must return at once."""
 
     def data_received(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of one channel."""
+        """Process the next bytes of one channel."""
 
     def stream_ended(self) -> None:
-        """Note that the process or the link has ended, and that nothing more comes."""
+        """Handle the end of the process or the link. No call follows."""
 
 
 class Discard:
-    """Drops what is printed."""
+    """Drops all output."""
 
     def data_received(self, channel: Channel, data: bytes) -> None:
-        """Drop it, see `Receiver`."""
+        """Drop the bytes, see `Receiver`."""
 
     def stream_ended(self) -> None:
         """Do nothing, see `Receiver`."""
@@ -51,34 +51,34 @@ class Discard:
 
 @runtime_checkable
 class SkippingStream(Protocol):
-    """A stream over which the middle of a large output need not be brought."""
+    """A stream that can leave out the middle of a large output."""
 
     def keep_ends(self, size: int, on_skip: Callable[[Channel, int], object]) -> None:
-        """From here on bring the first and the last `size` bytes of each channel, and not what is between them.
+        """From here on, transfer only the first and the last `size` bytes of each channel.
 
         Args:
             size: Bytes.
-            on_skip: Receives how many bytes were left out of which channel.
+            on_skip: Called with a channel and the count of bytes left out.
         """
 
     def keep_all(self) -> None:
-        """Bring everything again."""
+        """Transfer all bytes again."""
 
 
 class Stream(ABC):
-    """A process in the target, as its standard streams. Everything but the constructor is called on the loop thread.
+    """A process in the target, as its standard streams. All methods but the constructor run on the loop thread.
 
-    Reading begins with `start`. A subclass calls `_received` and `_ended`.
+    Reading begins with `start`. A subclass delivers bytes to `receiver`, and calls `_end`.
     """
 
     receiver: Receiver = Discard()
-    """Takes what arrives. It may be replaced at any time."""
+    """Receives the output. May be replaced at any time."""
     has_ended = False
-    """True once nothing more comes."""
+    """True once no more output can arrive."""
     is_bash = False
-    """True if the process is known to be a bash that has all that is needed."""
+    """True if the process is known to be a supported bash."""
     skipper: SkippingStream | None = None
-    """Leaves out the middle of a large output, where the stream can."""
+    """Leaves out the middle of a large output, if the stream supports this."""
 
     def start(self, receiver: Receiver) -> None:
         """Begin to read."""
@@ -91,7 +91,7 @@ class Stream(ABC):
         """Begin to read, see `start`."""
 
     def _end(self) -> None:
-        """Note that nothing more comes, and tell the receiver, once."""
+        """Mark the end of the stream, and call the receiver once."""
         if not self.has_ended:
             self.has_ended = True
             self.ended.set_result(None)
@@ -99,7 +99,7 @@ class Stream(ABC):
 
     @abstractmethod
     def write(self, data: bytes) -> None:
-        """Send bytes. What does not go at once is sent as the process reads.
+        """Send bytes. Bytes that cannot be sent at once are queued.
 
         Raises:
             BrokenPipeError: The process no longer reads, or the link is gone.
@@ -107,15 +107,15 @@ class Stream(ABC):
 
     @property
     def is_sent(self) -> bool:
-        """Whether what was written has been sent, as far as that is known."""
+        """True if all written bytes are known to have been sent."""
         return False
 
     async def drain(self) -> None:  # noqa: B027
-        """Wait until what was written has been sent, or cannot be."""
+        """Wait until all written bytes have been sent, or cannot be (back-pressure)."""
 
     @abstractmethod
     def close_write(self) -> None:
-        """Let the process see end of file on its standard input, behind what was written."""
+        """Send end of file to the process's standard input, after all written bytes."""
 
     @abstractmethod
     def pause(self) -> None:
@@ -123,35 +123,35 @@ class Stream(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """Read on."""
+        """Continue reading."""
 
     def rest(self, *, reports: bool) -> None:  # noqa: B027
-        """Note that nothing is waited for until something is written, or `resume` is called.
+        """Idle until the next write or `resume`: no caller waits for output.
 
-        A stream that polls stops polling. One whose channels are apart may leave standard error unread for a moment.
+        A stream with polling stops polling. With separate channels, standard error may stay unread for a moment.
 
         Args:
-            reports: Whether a state report is still to come, in several writes.
+            reports: True if a state report is still to arrive, in several writes.
         """
 
     def unread(self) -> int | None:
-        """Return how many written bytes the process has left unread, also when it has ended; None if unknown."""
+        """Return the count of written bytes not read by the process, even after its end; None if unknown."""
         return None
 
     async def resize(self, terminal: Terminal) -> None:  # noqa: B027
-        """Change the size of the process's terminal, if it has one."""
+        """Change the size of the process's terminal, if any."""
 
     @abstractmethod
     async def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended (128 + N for signal N), or None if `timeout` seconds did not bring it."""
+        """Return the exit code (128 + N for signal N), or None if unknown after `timeout` seconds."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Give up the stream and free what it holds here. A local child is killed and reaped."""
+        """Close the stream and free its local resources. A local child is killed and reaped."""
 
 
 class Chunk(NamedTuple):
-    """Bytes that arrived. No bytes at all means that the process has ended and nothing more will come."""
+    """Received bytes. An empty chunk marks the end of the process."""
 
     channel: Channel
     data: bytes
@@ -167,7 +167,7 @@ class BlockingStream(Protocol):
             timeout: Seconds to wait; None waits for ever.
 
         Returns:
-            What arrived, an empty chunk once the process has ended, or None when the time was up.
+            The received bytes, an empty chunk once the process has ended, or None after the time-out.
         """
 
     def write(self, data: bytes) -> None:
@@ -178,16 +178,16 @@ class BlockingStream(Protocol):
         """
 
     def close_write(self) -> None:
-        """Let the process see end of file on its standard input."""
+        """Send end of file to the process's standard input."""
 
     def resize(self, terminal: Terminal) -> None:
-        """Change the size of the process's terminal, if it has one."""
+        """Change the size of the process's terminal, if any."""
 
     def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended (128 + N for signal N), or None if `timeout` seconds did not bring it."""
+        """Return the exit code (128 + N for signal N), or None if unknown after `timeout` seconds."""
 
     def close(self) -> None:
-        """Give up the stream and free what it holds here. A local child is killed and reaped."""
+        """Close the stream and free its local resources. A local child is killed and reaped."""
 
 
 class Threaded(Stream):
@@ -233,13 +233,11 @@ class Threaded(Stream):
         self._on_the_way.release()
 
     def write(self, data: bytes) -> None:
-        """Send bytes, see `Stream`."""
         if self._is_closed or self._is_broken:
             raise BrokenPipeError("the stream is closed")
         self._send(lambda: self._stream.write(data))
 
     def close_write(self) -> None:
-        """Send end of file, see `Stream`."""
         if not self._is_closed:
             self._send(self._stream.close_write)
 
@@ -256,7 +254,7 @@ class Threaded(Stream):
         while send := self._sending.get():
             try:
                 send()
-            except Exception as error:  # the process reads no more, or its target is gone; the reader meets the end
+            except Exception as error:  # the process reads no more, or the target is gone; the reader handles the end
                 log.debug("input could not be sent: %s", error)
                 self._is_broken = True
             thread.soon(self._note_sent)
@@ -267,28 +265,23 @@ class Threaded(Stream):
             self._sent.set()
 
     async def drain(self) -> None:
-        """Wait until all is sent, see `Stream`."""
         if self._unsent and not self._is_broken:
             await self._sent.wait()
 
     def pause(self) -> None:
-        """Stop reading, see `Stream`."""
         self._may_read.clear()
 
     def resume(self) -> None:
-        """Read on, see `Stream`."""
         self._may_read.set()
 
     async def resize(self, terminal: Terminal) -> None:
-        """Change the size of the terminal, see `Stream`. It comes behind what was written."""
+        # Queued after written bytes.
         self._send(lambda: self._stream.resize(terminal))
 
     async def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended, see `Stream`."""
         return await in_worker(self._stream.exit_code, timeout)
 
     async def close(self) -> None:
-        """Give up the stream, see `Stream`."""
         self._is_closed = True
         self._may_read.set()
         self._sent.set()
@@ -299,5 +292,5 @@ class Threaded(Stream):
 
 
 def as_stream(stream: Stream | BlockingStream) -> Stream:
-    """Return a stream of the loop's kind."""
+    """Return the stream, wrapped in `Threaded` if blocking."""
     return stream if isinstance(stream, Stream) else Threaded(stream)

@@ -1,4 +1,4 @@
-"""Bytes on their way between commands in the target and worker threads, which read and write this machine's files."""
+"""File transfer between commands in the target and worker threads with local files."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 TIME_LIMIT = 60.0
-"""Seconds for a command that moves what is small."""
+"""Seconds for a command on a small file."""
 BATCH = 256 * 1024
-"""Bytes for which a thread is woken that reads."""
+"""Bytes that wake a reading thread."""
 BATCH_DELAY = 0.002
-"""Seconds for which fewer may wait."""
+"""Seconds until fewer bytes wake the thread."""
 LONGEST_REASON = 4096
-"""Bytes of what a program says that are told."""
+"""Bytes of a program's output quoted in an error."""
 
 
 class Runner:
-    """Runs commands of our own where the files of the target are, each beside all others. Used on the loop.
+    """Runs internal commands on the target's files, each as a one-shot. Used on the loop.
 
     Args:
         env: The environment.
-        user: The user that they run as; None is the target's own.
+        user: The user; None is the target's default user.
     """
 
     def __init__(self, env: PersistentShellEnvironment, user: str | None = None) -> None:
@@ -67,7 +67,7 @@ class Runner:
     async def run_fed(
         self, command: CheckedCommand, sink: Sink, feed: Callable[[Write], Awaitable[object]], size: int | None
     ) -> int:
-        """Run a command that reads an input, see `OneshotRunner.run_fed`."""
+        """Run a command with an input, see `OneshotRunner.run_fed`."""
         user = await self.ready()
         return await self._env.oneshots.run_fed(command._replace(is_internal=True), user, sink, feed, size)
 
@@ -75,23 +75,23 @@ class Runner:
 def call_at(
     path: str, command: str, functions: tuple[str, ...] = (FUNCTIONS,), *, separate: bool = False
 ) -> CheckedCommand:
-    """Return the call of a command about a path; only for a relative one the session's directory matters.
+    """Return a command on a path. The session's directory matters only for a relative path.
 
     Args:
         path: The path.
         command: Shell text.
-        functions: Definitions that it uses, see `Request`.
-        separate: Whether standard error is kept apart.
+        functions: Its function definitions, see `ShellRequest`.
+        separate: True to keep standard error apart.
     """
     cwd = "/" if path.startswith(("/", "~")) else None
     return CheckedCommand(command, cwd, TIME_LIMIT, separate=separate, functions=functions)
 
 
 async def sent(produce: Callable[[Callable[[bytes], None]], T], write: Write) -> T:
-    """Run a function on a worker thread that produces bytes, and return its result.
+    """Run a producing function on a worker thread, and return its result.
 
     Args:
-        produce: Is given a function that hands a piece to `write`, and raises what that does.
+        produce: Called with a function that sends a piece by `write` and raises its errors.
         write: Sends a piece.
     """
     loop = current().loop
@@ -104,35 +104,34 @@ async def sent(produce: Callable[[Callable[[bytes], None]], T], write: Write) ->
 
 
 class Words:
-    """Keeps the beginning of what a command says, as a sink."""
+    """A sink that keeps the beginning of a command's output."""
 
     def __init__(self) -> None:
         self._said = BoundedCapture(LONGEST_REASON)
 
     def add(self, _: Channel, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self._said.add(data)
 
     @property
     def text(self) -> str:
-        """What was said."""
+        """The kept text."""
         return self._said.text().text
 
 
 class Collected(Words):
-    """Keeps all of standard output, and the beginning of standard error, as a sink."""
+    """A sink that keeps all of standard output, and the beginning of standard error."""
 
     def __init__(self) -> None:
         super().__init__()
         self.data = bytearray()
-        """Standard output."""
+        """The standard output."""
 
     def on(self, _: Stream) -> Collected:
-        """Return what takes the output of a stream."""
+        """Return the sink for a stream's output."""
         return self
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
         if channel is Channel.STDOUT:
             self.data += data
         else:
@@ -140,7 +139,7 @@ class Collected(Words):
 
 
 class _Patient:
-    """A source that waits for the reader by itself, see `Pausable`."""
+    """A source without back-pressure of its own, see `Pausable`."""
 
     def pause(self) -> None:
         """Do nothing."""
@@ -153,10 +152,10 @@ _PATIENT = _Patient()
 
 
 class Arriving(Words):
-    """What a command prints, as a sink on the loop and as a file that a worker thread reads.
+    """The output of a command: a sink on the loop, and a file for a reading worker thread.
 
-    The command waits while too much is unread. Standard error is kept apart. The thread is woken for much at a time:
-    whenever both threads have something to do, they hand the interpreter to and fro.
+    Unread bytes pause the command (back-pressure). Standard error is kept apart. The thread is woken for many bytes at
+    a time: with both threads busy, the interpreter lock would switch back and forth.
     """
 
     def __init__(self) -> None:
@@ -168,19 +167,18 @@ class Arriving(Words):
         self._rest, self._begin = b"", 0
         self._has_ended = False
         self.code = -1
-        """The exit code, once everything was read."""
+        """The exit code, once all output was read."""
         self.on_read: Callable[[int], object] = lambda _: None
-        """Called with the bytes that have arrived."""
+        """Called with the count of received bytes."""
 
     # On the loop.
 
     def on(self, stream: Stream) -> Arriving:
-        """Take the output of a stream."""
+        """Set the stream of the output."""
         self._stream = stream
         return self
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
         if channel is Channel.STDOUT:
             self._unannounced += len(data)
             self._pieces.offer(channel, data, self._stream)
@@ -188,18 +186,18 @@ class Arriving(Words):
             super().add(channel, data)
 
     async def put(self, data: bytes) -> None:
-        """Take the next bytes of a source that waits until they were read."""
+        """Add the next bytes of a source, and wait until they were read."""
         self._pieces.offer(Channel.STDOUT, data, _PATIENT)
         self._ring()
         await self._pieces.drained()
 
     def end(self, code: int = -1) -> None:
-        """Note the end of the command, and its exit code if it came to one."""
+        """Mark the end of the command, with its exit code if known."""
         self.code, self._has_ended = code, True
         self._ring()
 
     def drop(self) -> None:
-        """Drop what was not read, as nothing reads any more."""
+        """Drop unread bytes: the reader is gone."""
         self._pieces.drop()
 
     def _ring_soon(self) -> None:
@@ -222,11 +220,11 @@ class Arriving(Words):
         """Return at most so many bytes, and none at the end.
 
         Raises:
-            CallCancelledError: The scope of the current thread was cancelled.
+            CallCancelledError: The current thread's scope was cancelled.
         """
         check_scope()
         while self._begin == len(self._rest):
-            has_ended = self._has_ended  # asked before: all that was printed is then here
+            has_ended = self._has_ended  # read first: all output has then arrived
             if self._pieces:
                 self._rest, self._begin = b"".join(data for _, data in self._pieces.pop_all()), 0
                 current().soon(self._pieces.acknowledge, len(self._rest))
@@ -240,32 +238,32 @@ class Arriving(Words):
         return self._rest[begin : self._begin]
 
     def read_line(self) -> bytes:
-        """Return the next line with its end, or what there is of it."""
+        """Return the next line with its end, or the rest."""
         line = b""
         while not line.endswith(b"\n") and (byte := self.read(1)):
             line += byte
         return line
 
     def copy(self, file: BinaryIO, count: Counter) -> None:
-        """Write what is left to a file, and count it."""
+        """Write the rest to a file, and count the bytes."""
         while piece := self.read():
             file.write(piece)
             count.add(len(piece))
 
     def drain(self, limit: int) -> bool:
-        """Read to the end, and return whether it came within so many bytes."""
+        """Read to the end. Returns True if the end came within so many bytes."""
         while limit > 0 and (data := self.read()):
             limit -= len(data)
         return limit > 0
 
 
 async def received(bring: Callable[[Arriving], Awaitable[int]], take: Callable[[Arriving], T]) -> T:
-    """Have a function on a worker thread read what a coroutine brings, and return the function's result.
+    """Run a reading function on a worker thread along with a coroutine, and return the function's result.
 
     Args:
-        bring: Hands over all there is, such as what a command prints, and returns an exit code. It is cancelled if
-            `take` fails, or returns before it.
-        take: Reads it.
+        bring: Sends all data, such as a command's output, and returns an exit code. Cancelled if `take` fails or
+            returns first.
+        take: Reads the data.
     """
     arriving = Arriving()
 
@@ -285,5 +283,5 @@ async def received(bring: Callable[[Arriving], Awaitable[int]], take: Callable[[
             running.cancel()
         await asyncio.wait((running,))
         if not running.cancelled():
-            running.result()  # its error says more than that of a function which met the end of the output
+            running.result()  # its error says more than the reader's unexpected end of output
     return result

@@ -1,4 +1,4 @@
-"""Users of a target: who they are, how a process becomes one, and the private directory that each has there."""
+"""Users of a target: their accounts, methods to become them, and a private scratch directory for each."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
 
 IDENTITY = ("HOME", "USER", "LOGNAME", "SHELL", "MAIL")
-"""Variables that say who a user is, which no other gets from the session."""
+"""Variables that identify a user, never passed from the session to another user."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetUser:
-    """Who it is, and how to become that user."""
+    """A user of the target, and the method to become this user."""
 
     name: str
-    """Empty for a number that has no name."""
+    """Empty for a number without a name."""
     uid: int
     gid: int
     home: str
@@ -36,43 +36,45 @@ class TargetUser:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the target's own user."""
+        """True for the target's default user."""
         return self.way is Way.OWN
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """What says to a process who it is. Who has no name is called by the number."""
+        """The `IDENTITY` variables of its processes. Without a name, the number takes its place."""
         name = self.name or str(self.uid)
         return {"HOME": self.home, "USER": name, "LOGNAME": name, "SHELL": self.shell}
 
     def becoming(self, argv: Sequence[str]) -> list[str]:
-        """Return a program and its arguments so that they are run as this user."""
+        """Return a program and its arguments, wrapped to run as this user."""
         return becoming(self.way, self.name, self.uid, self.gid, list(argv))
 
 
 def find_user(
     user: str, run: Callable[[str], CommandResult], backend: str, *, by_engine: bool = False, hint: str = ""
 ) -> TargetUser:
-    """Look for a user of a target, and try how to become that user.
+    """Find a user of a target, and test the methods to become this user.
 
     Args:
         user: The name or the number.
-        run: Runs shell text there, as the target's own user.
+        run: Runs shell text there, as the target's default user.
         backend: The backend's name, for errors.
-        by_engine: Whether what starts processes in the target can start them as anybody.
-        hint: What else to do where there is no way.
+        by_engine: True if the container engine can start processes as any user.
+        hint: Advice for a target without a method.
 
     Raises:
-        UnsupportedError: There is no such user, or no way to become that user.
+        UnsupportedError: There is no such user, or no method to become this user.
         TerminalError: The target does not answer.
     """
     said = run(finding(user, by_engine=by_engine)).output
     lines = said[said.find(FOUND) :].split("\n") if FOUND in said else []
     words = lines[0].split() if lines else []
     if words == [FOUND]:
-        raise UnsupportedError(f"backend {backend!r} has no user {user!r}: its target does not know one; make it there")
+        raise UnsupportedError(
+            f"backend {backend!r} has no user {user!r}: there is no such user in its target; create the user there"
+        )
     if len(lines) < 4 or len(words) != 4 or not (words[2] + words[3]).isdigit():
-        raise UnsupportedError(f"backend {backend!r} cannot tell who user {user!r} is: {said.strip()[:500]}")
+        raise UnsupportedError(f"backend {backend!r} cannot identify user {user!r}: {said.strip()[:500]}")
     name, home, shell = lines[1:4]
     found = TargetUser(name, int(words[2]), int(words[3]), home or "/", shell or "/bin/sh", Way(words[1]))
     if found.way is Way.NONE:
@@ -84,11 +86,11 @@ def find_user(
 
 
 class Scratch:
-    """A directory that is made on first use, and again in a new target.
+    """A private directory, made on first use, and again in a new target.
 
     Args:
-        env: The environment, whose name is in that of the directory.
-        user: The user that it belongs to; None is the target's own.
+        env: The environment. Its name is part of the directory's name.
+        user: The owner; None is the target's default user.
     """
 
     def __init__(self, env: PersistentShellEnvironment, user: TargetUser | None = None) -> None:
@@ -100,7 +102,7 @@ class Scratch:
         self._of_users: dict[TargetUser, Scratch] = {}
 
     def of(self, user: TargetUser | None) -> Scratch:
-        """Return the directory of a user; this one for None."""
+        """Return the directory of a user; this directory for None."""
         if user is None:
             return self
         if user not in self._of_users:
@@ -109,19 +111,19 @@ class Scratch:
 
     @property
     def is_there(self) -> bool:
-        """True if any user's directory was made in the target there is now."""
+        """True if any user's directory was made in the current target."""
         return bool(self.made) or any(each.made for each in self._of_users.values())
 
     @property
     def made(self) -> str:
-        """The path, if the directory was made in the target there is now; else empty."""
+        """The path, if made in the current target; else empty."""
         return self._path if self._path and self._generation == self._env.life.generation else ""
 
     async def directory(self) -> str:
         """Return the path.
 
         Raises:
-            TerminalError: It could not be made.
+            TerminalError: The directory could not be made.
         """
         env = self._env
         generation = await env.life.ensure_started(internal=True)
@@ -141,12 +143,12 @@ class Scratch:
         return await self._env.shells.control_of(self._user).ran(text)
 
     async def put(self, data: bytes) -> str:
-        """Write a file that only the user can read, and return its path."""
+        """Write a file readable by its user alone, and return its path."""
         path = f"{await self.directory()}/{os.urandom(8).hex()}"
         if self._user is None:
             await answered(self._env.write_scratch, path, data)
         else:
-            from environments.shell.files import ShellFiles  # most commands need no file of another user's
+            from environments.shell.files import ShellFiles  # most commands need no file of another user
             from environments.shell.transfer import Runner
 
             runner = Runner(self._env, str(self._user.uid))
@@ -154,25 +156,25 @@ class Scratch:
         return path
 
     async def remove(self) -> None:
-        """Remove it and those of users, if they were made, with what killed shells of ours have left beside them."""
+        """Remove the directories of all users, and directories left by killed shells."""
         for each in self._of_users.values():
             await each.remove()
         if made := self._path:
             self._path = ""
-            # An earlier one may still be there, as a target that was lost may be the same machine.
+            # An earlier directory may still be there: a lost target may be the same machine.
             beside = in_temporary_directory(f"hermes-{self._env.id}-")
             await self._ran(f"{removing(made)}; rm -rf -- {beside}*")
 
 
 def made_of(backend: str, output: str, exit_code: int) -> str:
-    """Return the path that `making_scratch` has printed.
+    """Return the path printed by `making_scratch`.
 
     Raises:
         TerminalError: The directory could not be made.
     """
     if exit_code != 0:
         raise TerminalError(
-            f"no temporary directory can be made on backend {backend!r}, which standard input and long commands need: "
-            f"{output.strip()}; set TMPDIR there to one that is writable"
+            f"cannot make a temporary directory on backend {backend!r} for standard input and long commands: "
+            f"{output.strip()}; set TMPDIR there to a writable directory"
         )
     return output

@@ -28,7 +28,6 @@ REASONS = {
     "it installs packages",
     "it takes minutes, and CI runs it as it is",
     "it changes the machine it runs on",
-    "it needs an account with a model's maker",
     "it needs a cluster",
     "it needs a framework that is tested in an environment of its own",
     "it is a file of another program's",

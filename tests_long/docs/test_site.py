@@ -46,7 +46,7 @@ def test_every_document_and_every_file_that_one_links_to_is_a_page(site: Path) -
     assert [page for page in documents if not (site / page).is_file()] == []
     example = (site / "repository/examples/own_tools.py.html").read_text()
     assert "find_orders" in example
-    assert 'href="repository/examples/agent_loop.py.html"' in (site / "agent-loop.html").read_text()
+    assert 'href="repository/examples/agent_loop.py.html"' in (site / "agents.html").read_text()
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:

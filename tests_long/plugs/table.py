@@ -1,17 +1,16 @@
-"""The table of docs/agents.md."""
+"""The table of the frameworks' own tests in docs/agents.md."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import product
 from pathlib import Path
 
-from plugs.frameworks import FRAMEWORKS, RELEASES
+from plugs.frameworks import FRAMEWORKS
 from plugs.places import PLACES
 from plugs.running import Outcome
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "plugs.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "agents.md"
 _HEADS = {
     "local": "local",
     "docker": "Docker, root",
@@ -23,13 +22,13 @@ _TABLE = re.compile(r"(<!-- table: plugs -->\n)(?:\|.*\n)*")
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Return the table of what passed, with a line for each suite and release that was run."""
-    found = {(outcome.framework, outcome.release, outcome.place): outcome for outcome in outcomes}
+    """Return the table of passed tests: a line for each suite, with the newest release."""
+    found = {(it.framework, it.place): it for it in outcomes if it.release == "newest"}
     heads = ["framework", "its tests", *(_HEADS[place] for place in PLACES), "its own backends"]
     lines = [heads, ["---"] * len(heads)]
-    for framework, release in product(FRAMEWORKS, RELEASES):
+    for framework in FRAMEWORKS:
         for file, what in framework.suites:
-            ended = {place: outcome for (*key, place), outcome in found.items() if key == [framework.name, release]}
+            ended = {place: outcome for (name, place), outcome in found.items() if name == framework.name}
             numbers = {place: _numbers(outcome, file) for place, outcome in ended.items()}
             own = ", ".join(f"{name} {theirs}" for name in framework.own if (theirs := numbers.get(f"own {name}")))
             if any(numbers.values()):

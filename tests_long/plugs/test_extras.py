@@ -1,4 +1,4 @@
-"""Which extras of frameworks go together, as docs/agents.md has it: pip finds releases for them, or does not."""
+"""The extras of frameworks that docs/agents.md says go together: pip finds releases for them, or does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plugs.frameworks import BY_NAME, ROOT
 from plugs.installation import program_for
 
 TABLE = re.findall(
-    r"^\| `([a-z_,]+)` \| (together|not together)", (ROOT / "docs" / "plugs.md").read_text(), re.MULTILINE
+    r"^\| `([a-z_,]+)` \| (together|not together)", (ROOT / "docs" / "agents.md").read_text(), re.MULTILINE
 )
 
 

@@ -1,17 +1,17 @@
-"""All shell text of ours: what makes a plain shell run commands for us.
+"""All shell text of this package: turns a plain shell into a command server.
 
 The shell reads its script from the stream, so each request is a few lines of shell on its standard input. The user's
-text is always the argument of an `eval`: a syntax error, an unclosed quote or here-document is then that eval's error
-and not the shell's end. The redirections of that eval, which the shell takes back behind it,
+text is always the argument of an `eval`: a syntax error, an unclosed quote or here-document then ends the eval and not
+the shell. The shell undoes the redirections of this eval afterwards. They
 
-- give the command an input of its own, so that it never reads our script;
-- put its output on the stream, so that `exec >/dev/null` in a command is undone;
-- open the leash: one end of a pipe that everything the command starts inherits. It tells whether anything of a command
-  is left, and the processes of one command from those of another even if they have cleared their environment.
+- give the command its own input, so that a command never reads the script;
+- send its output to the stream, so that `exec >/dev/null` in a command is undone;
+- open the keepalive pipe: all processes started by the command inherit one end of this pipe. It shows whether a process
+of the command is left, and separates processes of different commands even with a cleared environment.
 
-Between commands the shell's own output goes nowhere, and with it what `set -x` and traps on DEBUG and ERR would say
-about our text. Our names begin with a word that differs from shell to shell.
+Between commands the shell's own output is discarded, and so is the output of `set -x` and of traps on DEBUG and ERR
+about internal text. Internal names begin with a word that differs from shell to shell.
 
-`boot` is what a process in the target begins with; `base`, `bash` and `posix` speak to each kind of shell; `commands`
-and `files` are texts for any POSIX shell.
+`boot` starts a process in the target as a shell; `base`, `bash` and `posix` speak to each kind of shell; `commands` and
+`files` are texts for any POSIX shell.
 """

@@ -1,4 +1,4 @@
-"""What every kind of shell has to be told, and how a request is put together for it."""
+"""Base of the shell dialects: assembles the text of a request for any kind of shell."""
 
 from __future__ import annotations
 
@@ -15,79 +15,81 @@ from environments.shell.framing import FIELDS_OF, WATCHED, Kind
 from environments.shell.state import SessionState, exports_of
 
 NEVER_RESTORED = frozenset({"noexec", "onecmd", "restricted", "interactive"})
-"""Options with which a new shell would read nothing more of what we say."""
+"""Options under which a new shell would stop reading its script."""
 _EACH = "_hx_each"
 LEAVE_SIGNAL, OTHER_LEAVE_SIGNAL = 50, 29
-"""The signal by which the session's shell is told to leave its command: a real-time one, which programs do not send.
-Where there is none, as on macOS, it is the other: INFO there, which a terminal sends."""
+"""The signal sent to the session's shell to leave its command: a real-time signal, unused by programs. Without
+real-time signals, as on macOS, the second is sent: INFO there, sent by terminals."""
 LEFT = 128 + LEAVE_SIGNAL
-"""The exit code of a command that was left, which nobody sees unless somebody else has sent that signal."""
+"""The exit code of a command left by signal. Visible to callers only if another process sent the signal."""
 SURVIVED = "TERM INT HUP QUIT"
-"""Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
-ignored, its children get as always."""
+"""Signals survived by a shell that only forks: a signal to a process group reaches the shell too. Children get the
+default action for a trapped signal, but would inherit an ignored one."""
 OF_A_SHELL = frozenset(
     {MARKER_VARIABLE, "PWD", "OLDPWD", "SHLVL", "_", "BASHOPTS", "SHELLOPTS", "UID", "EUID", "PPID", "IFS"}
 )
-"""Variables that each shell has of its own."""
+"""Variables set by each shell for itself."""
 _OURS = re.compile(r"_[0-9a-f]{3}_[a-z_]+")
-"""Names of ours in a plain sh, which `set -a` exports."""
+"""Internal names in a plain sh, exported by `set -a`."""
 
 
 class Where(Enum):
-    """Which process runs a command."""
+    """The process that runs a command."""
 
     MAIN = "main"
-    """The shell itself, so that what the command changes stays."""
+    """The shell itself: changes made by the command stay."""
     SUBSHELL = "sub"
-    """A fork of the shell, so that nothing stays."""
+    """A fork of the shell: no change stays."""
     ATTACHED = "attached"
-    """A fork of the shell with the stream's input as its own. If it succeeds, it has to have read all that was written
-    for it, as the shell reads on behind it; if it fails, the shell ends too."""
+    """A fork of the shell with the stream as its input. A successful command must have read all of the input written
+    for it, as the shell reads on after it; a failed command ends the shell too."""
     LAST = "last"
-    """The shell itself, which then ends: the command has the stream's input as its own."""
+    """The shell itself, with the stream as its input. The shell ends with the command."""
     LAST_ON_TERMINAL = "tty"
-    """The same on a terminal."""
+    """LAST on a terminal."""
 
     @property
     def takes_input(self) -> bool:
-        """Whether the command has the stream's input as its own. Where its output begins is then always said."""
+        """True if the command reads the stream as its input. A BEGIN then always marks the start of its output."""
         return self not in (Where.MAIN, Where.SUBSHELL)
 
     @property
     def ends_shell(self) -> bool:
-        """Whether the shell ends with the command."""
+        """True if the shell ends with the command."""
         return self in (Where.LAST, Where.LAST_ON_TERMINAL)
 
 
 FINISHING_NAMES = tuple(
     f"{where.value}_{how}" for where in Where if not where.ends_shell for how in ("merge", "separate")
 )
-"""The names of the texts that stand behind commands, see `finishing_name`."""
+"""The names of the texts after commands, see `finishing_name`."""
 
 
 class Request(NamedTuple):
-    """One command, and how to run it."""
+    """One command with its run options."""
 
     command: str
     where: Where = Where.MAIN
     cwd: str | None = None
-    """The directory to run in; `~` is the target user's home. Without it nothing runs. For this command only."""
+    """The working directory for this command alone; `~` is the target user's home. None runs in the shell's directory.
+    If it cannot be entered, the command does not run."""
     env: Mapping[str, str] = MappingProxyType({})
-    """Variables for this command only."""
+    """Variables for this command alone."""
     stdin_file: str | None = None
-    """A file of the target that the command reads, and that is removed when it is open."""
+    """A file of the target with the command's input. Removed once open."""
     separate: bool = False
-    """Whether stderr is kept apart."""
+    """True to keep stderr apart."""
     exports: Mapping[str, str] = MappingProxyType({})
-    """Variables that the shell exports before, and keeps; one that it has already stays as it is."""
+    """Variables exported by the shell before the command, and kept; a variable already set stays unchanged."""
     command_file: str | None = None
-    """A file of the target that holds the command instead, and that is removed before it runs."""
+    """A file of the target with the command's text instead. Removed before the command runs."""
     functions: tuple[str, ...] = ()
-    """Definitions that the shell is given before, and keeps. It is not sent those that it has."""
+    """Function definitions sent before the command and kept by the shell. Definitions the shell has are not sent
+    again."""
 
 
 class Item(IntEnum):
-    """Our variables in a shell. In a bash they are elements of an array: one digit is read sooner than two."""
+    """Internal variables in a shell. In bash they are elements of an array: one digit is read faster than two."""
 
     COMMAND = 0
     NUMBER = 1
@@ -115,148 +117,148 @@ class Item(IntEnum):
 
 
 class Dialect(ABC):
-    """How one shell, of one family, is spoken to.
+    """The text for shells of one family.
 
-    The shell itself counts the requests that a command runs for, so that most of what a request needs has been done
-    behind the end of the one before.
+    The shell counts its own requests. Most preparation for a request is thus done after the end of the previous
+    request.
 
     Args:
-        nonce: What its messages begin with.
-        marker: What the marker variable begins with for its commands.
-        words: What our names in it begin with, which no user's does.
+        nonce: The prefix of its messages.
+        marker: The prefix of the marker variable for its commands.
+        words: The prefix of internal names, used by no user.
     """
 
     name: ClassVar[str]
     call: ClassVar[str]
-    """What stands in front of a builtin, as users redefine `printf`, `cd` or `trap`, and alias anything."""
+    """Prefix of a builtin, because users redefine `printf`, `cd` or `trap`, and alias any word."""
     program: ClassVar[str]
-    """What stands in front of a program, whatever PATH is."""
+    """Prefix of a program, whatever the value of PATH."""
     out: ClassVar[int]
     err: ClassVar[int]
-    """The descriptors of the stream's output and of its standard error."""
+    """The file descriptors of the stream's output and standard error."""
     stdin: ClassVar[int]
-    """The descriptor of the file that a command reads."""
+    """The file descriptor of a command's input file."""
     leash: ClassVar[int]
     leash_end: ClassVar[int]
-    """The descriptor by which a command holds its leash, and the shell's own end of that."""
+    """The file descriptors of the keepalive pipe: a command's end, and the shell's own end."""
 
     reads_ahead: ClassVar[bool]
-    """Whether the shell takes more of its script from the stream than it is about to run."""
+    """True if the shell reads more of its script from the stream than it is about to run."""
     can_leave: ClassVar[bool]
-    """Whether the shell can leave a command that is to end, and go on. Otherwise it ends with it."""
+    """True if the shell can leave a command that is to be ended, and go on. Otherwise the shell ends too."""
 
     def __init__(self, nonce: str, marker: str, words: str) -> None:
         self.nonce = nonce
         self.marker = marker
         self.words = words
         self._usual: dict[str, bytes] = {}
-        """What evaluates the commands of usual requests, by `finishing_name`."""
+        """Texts that evaluate the commands of usual requests, by `finishing_name`."""
 
-    # What differs.
+    # Differences between shells.
 
     @abstractmethod
     def definitions(self) -> str:
-        """Return what comes first: it moves the stream to high descriptors and defines what requests make use of."""
+        """Return the first text: moves the stream to high file descriptors, and defines the parts of later requests."""
 
     @abstractmethod
     def restoring(self, state: SessionState, *, functions: bool) -> str:
-        """Return what brings back the state of an earlier shell, each part under guard.
+        """Return text to restore the state of an earlier shell, each part guarded against errors.
 
         Args:
             state: The state.
-            functions: Whether functions and aliases are to be among it.
+            functions: True to restore functions and aliases too.
         """
 
     @classmethod
     @abstractmethod
     def unsetting(cls, name: str, kept: Collection[str]) -> str:
-        """Return what unsets all exported variables but some.
+        """Return text to unset all exported variables except some.
 
         Args:
-            name: A variable to make use of.
-            kept: Those that stay.
+            name: A variable for internal use.
+            kept: The names of variables to keep.
         """
 
     @abstractmethod
     def new_leash(self) -> str:
-        """Return what gives the shell a new leash, so that what is left of earlier commands is not asked for again."""
+        """Return text to open a new keepalive pipe: later checks ignore processes left by earlier commands."""
 
     @abstractmethod
     def _loading(self, request: Request) -> bytes:
-        """Return what puts the command into the variable that is evaluated, and opens its input."""
+        """Return text to store the command in the evaluated variable, and to open its input."""
 
     @abstractmethod
     def _evaluating(self, request: Request) -> str:
-        """Return what evaluates that variable."""
+        """Return text to evaluate the variable."""
 
     @abstractmethod
     def _redirections(self, request: Request) -> str:
-        """Return the redirections that the shell takes back behind the command."""
+        """Return the redirections around the command, undone by the shell afterwards."""
 
     @abstractmethod
     def _finishing(self, request: Request) -> str:
-        """Return what comes behind a command: it says that this has ended, and gets ready for the next."""
+        """Return the text after a command: reports the end, and prepares for the next command."""
 
     @abstractmethod
     def _item(self, item: int) -> str:
-        """Return the name of one of our variables."""
+        """Return the name of an internal variable."""
 
     @abstractmethod
     def _noting_end(self) -> str:
-        """Return what notes, behind a command, that it has ended."""
+        """Return text to record, after a command, its end."""
 
     @abstractmethod
     def _look_for_leftovers(self) -> str:
-        """Return what sets `LEFT`: 1 if anything of a command is left, else 0."""
+        """Return text to set `LEFT`: 1 if a process of a command is left, else 0."""
 
     @abstractmethod
     def _here(self) -> str:
-        """Return what sets `HERE` to where the shell is, if not in $PWD: a user may assign, freeze or unset that."""
+        """Return text to set `HERE` to the directory if $PWD is wrong: users may assign, freeze or unset $PWD."""
 
     @abstractmethod
     def _report(self, how: str) -> str:
-        """Return what reports the state on standard error, which is the command's too unless `how` is `merge`."""
+        """Return text for a state report on standard error, shared with the command unless `how` is `merge`."""
 
     @abstractmethod
     def _arm(self) -> str:
-        """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
+        """Return the traps: one reports an end of the shell by a command, one makes the shell leave a command."""
 
     @abstractmethod
     def next(self) -> str:
-        """Return what gets ready for the next command."""
+        """Return text to prepare for the next command."""
 
-    # What is the same.
+    # Common parts.
 
     def alone(self, text: str, number: int) -> str:
-        """Return what makes the shell run text of builtins itself and say END, and starts no process for it.
+        """Return text for the shell to run builtins itself and send END, without a new process.
 
         Args:
-            text: The text.
-            number: That of the request.
+            text: Text of builtins.
+            number: The request's number.
         """
         said = self._say(Kind.END, str(number), "0", "0")
         return f"{{ {text}\n}} </dev/null >&{self.out} 2>/dev/null; {said} >&{self.out}\n"
 
     def asking_for_leftovers(self, number: int) -> str:
-        """Return what makes the shell say whether the last command has left anything, as the END of a request."""
+        """Return a query for leftover processes of the last command. The END of the request carries the answer."""
         said = self._say(Kind.END, str(number), "0", self._value(Item.LEFT))
         return f"{self._look_for_leftovers()}{said} >&{self.out}\n"
 
     def redirecting(self, directory: str) -> str:
-        """Return what has the shell speak into the two pipes of a directory from here on, see `outlet_argv`."""
+        """Return text to redirect the shell's output to the two pipes in a directory, see `relay_argv`."""
         place = shlex.quote(directory)
         return f"\\exec {self.out}>{place}/1 {self.err}>{place}/2\n"
 
     def at_once(self, text: str) -> str:
-        """Return what makes the shell run a long text of ours, if it can with fewer system calls than one a byte."""
+        """Return text to read a long internal text faster than one byte per system call, if the shell can."""
         return text
 
     def exporting(self, variables: Mapping[str, str], *, unless_set: bool = False) -> str:
-        """Return what exports variables for good. With `set -x` a plain sh would say so, with the values.
+        """Return text to export variables permanently. A plain sh with `set -x` would print each with its value.
 
         Args:
             variables: The variables.
-            unless_set: Whether one that is set stays as it is.
+            unless_set: True to keep the value of a variable already set.
         """
         text = ""
         for name, value in variables.items():
@@ -265,11 +267,12 @@ class Dialect(ABC):
         return f"{{ {text}}} 2>/dev/null\n" if text else ""
 
     def entering(self, cwd: str | None, nowhere: str | None) -> str:
-        """Return what follows on the definitions: where to start. An earlier state could be in the way of that.
+        """Return the text after the definitions: enters the start directory, before an earlier state can interfere.
 
         Args:
-            cwd: The directory to start in; None is where the process starts.
-            nowhere: A name to make a directory by that is removed at once, in which to be if `cwd` cannot be entered.
+            cwd: The start directory; None keeps the directory of the started process.
+            nowhere: The name of a directory to make and remove at once, used as the directory if `cwd` cannot be
+                entered.
         """
         failed = f"{self.words}_p"
         text = f"{failed}=0\n"
@@ -282,30 +285,29 @@ class Dialect(ABC):
         return text
 
     def opening(self, old_cwd: str, *, restored: bool) -> str:
-        """Return what follows on an earlier state: that the shell runs.
+        """Return the text after an earlier state: sends READY.
 
         Args:
-            old_cwd: The directory before that which it is in, where `cd -` goes; empty is none.
-            restored: True if there is such a state. Its last command may have had a directory of its own, which its
-                variables tell of.
+            old_cwd: The previous directory, for `cd -`; empty is none.
+            restored: True after a restored state. Its variables may describe a directory of the last command alone.
         """
         failed, text = f"{self.words}_p", ""
         if restored:
-            text += f"{self.call} cd -- . >/dev/null 2>&1 || :\n"  # has $PWD say where it is
+            text += f"{self.call} cd -- . >/dev/null 2>&1 || :\n"  # corrects $PWD
             before = f"OLDPWD={shlex.quote(old_cwd)}" if old_cwd else "unset -v OLDPWD;export OLDPWD"
-            text += f"{self.call} eval {shlex.quote(before)} 2>/dev/null || :\n"  # which may be read-only
+            text += f"{self.call} eval {shlex.quote(before)} 2>/dev/null || :\n"  # may be read-only
         values = " ".join(f'"${{{name}-}}"' for name in ("HOME", *WATCHED))
         form = "%s\\0" * (1 + len(WATCHED))
         ready = f"'{self._head(Kind.READY)}%s\\0{self.name}\\0%s\\0{form}'"
         return text + f'{self.call} printf {ready} "$$" "${failed}" {values} >&{self.out}\nunset {failed}\n'
 
     def request(self, request: Request, number: int, *, announced: bool = False) -> bytes:
-        """Return what makes the shell run a command.
+        """Return the text that runs a command.
 
         Args:
             request: The command.
-            number: Which of its requests it is, from 1 on.
-            announced: Whether the shell is to say where the output begins.
+            number: The number of the request, from 1.
+            announced: True to send a BEGIN before the output.
         """
         before = self.exporting(request.exports, unless_set=True) + "".join(map(self.at_once, request.functions))
         before += self._saying_begin(number, request.separate) if announced else ""
@@ -320,7 +322,7 @@ class Dialect(ABC):
         return first + self._usual[name]
 
     def _running(self, request: Request, number: int) -> bytes:
-        """Return what evaluates the command, and what is behind that."""
+        """Return text to evaluate the command, and the text after it."""
         where = request.where
         command = f"{self._entering(request)}{self._with_variables(request)}{self._evaluating(request)}"
         redirections = self._redirections(request)
@@ -332,17 +334,17 @@ class Dialect(ABC):
         else:
             begin = self._saying_begin(number) if where.takes_input else ""
             run = f"{begin}({command}) {redirections};{finishing}"
-        # In braces, so that a request of which the end is cut off is an error, and nothing of it runs.
+        # In braces: a request with its end cut off is a syntax error, and no part of it runs.
         return _line(f"{{ {run}; }}")
 
     def _last(self, request: Request, number: int) -> str:
-        """Return what comes before the last command of a shell, which ends it."""
+        """Return the text before the last command of a shell."""
         code = f"{self.words}_c"
         said = self._say(Kind.EXIT, str(number), f"${code}", "0")
         aside = f"{said} >&{self.err};" if request.separate else ""
         end, first = f"{self.call} trap {shlex.quote(f'{code}=$?;{aside}{said} >&{self.out}')} EXIT", ""
         if request.where is Where.LAST_ON_TERMINAL:
-            # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
+            # A terminal rewrites line breaks and thus messages: the end of the stream reports the end there.
             end, first = f"{self.call} trap - EXIT", f"{self.program} stty sane <&{self.out};"
         return (
             f"{first}{self.call} trap - {self._value(Item.LEAVE_SIGNAL)} {SURVIVED} PIPE;"
@@ -353,12 +355,12 @@ class Dialect(ABC):
         if request.cwd is None:
             return text
         place, before = self._item(Item.PLACE), self._item(Item.BEFORE)
-        there = f'{self.call} test "${{{place}}}" -ef .'  # with a PWD that is read-only `cd` goes there, and fails
+        there = f'{self.call} test "${{{place}}}" -ef .'  # with a read-only PWD, `cd` succeeds and reports a failure
         back = f'{self.call} cd -- "${{{place}}}" >/dev/null 2>&1 || {there} || {self.call} exit;OLDPWD=${{{before}}}'
         return f"{place}={self._watched('PWD')} {before}=${{OLDPWD-}};{text};{back}"
 
     def _entering(self, request: Request) -> str:
-        """Return what enters the directory of a request. Its error is the command's, and with CDPATH it prints."""
+        """Return text to enter a request's directory. Errors become the command's. With CDPATH, `cd` prints."""
         if request.cwd is None:
             return ""
         err = self.err if request.separate else self.out
@@ -374,13 +376,13 @@ class Dialect(ABC):
         return f"\\036{self.nonce} {kind.value.decode()}"
 
     def _say(self, kind: Kind, number: str, code: str, left: str) -> str:
-        """Return the command that says END or EXIT."""
+        """Return the command that sends END or EXIT."""
         names = FIELDS_OF.get(kind, ())
         form, values = "%s\\0" * len(names), "".join(f' "{self._watched(name)}"' for name in names)
         return f'{self.call} printf \'{self._head(kind)}%s\\0%s\\0%s\\0{form}\' "{number}" "{code}" "{left}"{values}'
 
     def _watched(self, name: str) -> str:
-        """Return what expands to the value of a watched variable."""
+        """Return the expansion of a watched variable."""
         return f"${{{self._item(Item.HERE)}:-${{PWD-}}}}" if name == "PWD" else f"${{{name}-}}"
 
     def _value(self, item: int) -> str:
@@ -392,17 +394,17 @@ class Dialect(ABC):
         file = shlex.quote(request.stdin_file)
         return f"\\exec {self.stdin}<{file};{self.program} rm -f -- {file};"
 
-    # What stands behind commands.
+    # Texts after commands.
 
     def _finishing_text(self, name: str) -> str:
-        """Return the text of a name, see `finishing_name`."""
+        """Return the text for a name, see `finishing_name`."""
         where, _, how = name.partition("_")
         ended = [self._value(item) for item in (Item.NUMBER, Item.CODE, Item.LEFT)]
         first, end = f"{self._noting_end()}{self._look_for_leftovers()}", self._say(Kind.END, *ended)
         aside = f"{end} >&{self.err}\n" if how == "separate" else ""
         if where != Where.MAIN.value:
-            # A command that fails may not have read all of its input, which must not be taken for script. The shell may
-            # be one that ends all processes when it ends, see `keepers`.
+            # A failed command may not have read all of its input, and the shell must not run the rest as script. The
+            # shell may be a watchdog that ends all processes at its own end.
             leaving = f"{{ {self.call} trap - EXIT; {self.call} exit; }}"
             code = f'{self.call} test "{self._value(Item.CODE)}" = 0'
             leave = f"{code} || {leaving}\n" if where == Where.ATTACHED.value else ""
@@ -411,7 +413,7 @@ class Dialect(ABC):
         return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self.next()}"
 
     def _last_words(self) -> str:
-        """Return what says EXIT, in the end of the trap on that."""
+        """Return the command that sends EXIT, for the end of the EXIT trap."""
         ended = [self._value(item) for item in (Item.NUMBER, Item.CODE, Item.LEFT)]
         aside = f"{self._say(Kind.EXIT, *ended)} >&{self.err}\n"
         return f"{aside}{self._say(Kind.SESSION_EXIT, *ended)} >&{self.out}\n"
@@ -421,15 +423,15 @@ class Dialect(ABC):
         return "".join(f"{said} >&{end};" for end in ((self.err, self.out) if separate else (self.out,)))
 
     def _choosing_leave_signal(self) -> str:
-        """Return what notes the signal to leave a command."""
+        """Return text to choose the signal to leave a command."""
         name = self._item(Item.LEAVE_SIGNAL)
         known = f"{self.call} kill -l {LEAVE_SIGNAL} >/dev/null 2>&1"
         return f"{name}={LEAVE_SIGNAL}; {known} || {name}={OTHER_LEAVE_SIGNAL}"
 
     def _making_pipe(self) -> str:
-        """Return what makes a named pipe, in a directory of its own, and notes its path.
+        """Return text to make a named pipe in a directory of its own, and to store the path.
 
-        For where a pipe that is open cannot be opened once more, as it can be where there is /proc.
+        For systems without /proc, where an open pipe has no path for a second open.
         """
         place = f'"${{TMPDIR:-/tmp}}"/{directory_name(self.marker)}-leash'
         return (
@@ -446,30 +448,30 @@ def _line(text: str) -> bytes:
 
 
 def directory_name(marker: str) -> str:
-    """Return a name for a directory that a shell makes for itself, by which it is known whose it was."""
+    """Return a name for a shell's own directory. The name identifies the owner."""
     return f"hermes-{marker.rpartition(':')[2].rstrip('/').replace('/', '-')}"
 
 
 def directory_word(path: str) -> str:
-    """Return a directory as a word of shell text. `~` is the user's home, and a relative one is never looked up."""
+    """Return a directory as a word of shell text. `~` is the user's home; a relative path ignores CDPATH."""
     if path == "~" or path.startswith("~/"):
         return '"${HOME-}"' + (shlex.quote(path[1:]) if path[1:] else "")
     return shlex.quote(path if path.startswith("/") else f"./{path}")
 
 
 def finishing_name(request: Request) -> str:
-    """Return the name of the text that stands behind a request's command."""
+    """Return the name of the text after a request's command."""
     return f"{request.where.value}_{'separate' if request.separate else 'merge'}"
 
 
 class Exported(NamedTuple):
-    """What the session's last ended command left exported.
+    """The exports of a session after its last finished command.
 
     Attributes:
-        dialect: The kind of shell that reported it; None if none has.
+        dialect: The dialect of the reporting shell; None without a report.
         state: The report.
-        trusted: Variables that are to be as they were before scripts changed them; an empty one was not set.
-        due: Variables that the session is to have with its next command.
+        trusted: Values of variables from before scripts changed them; an empty value means unset.
+        due: Variables that the session's next command will receive.
     """
 
     dialect: type[Dialect] | None = None
@@ -479,15 +481,15 @@ class Exported(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the session has reported anything. If not, it has what any shell of the target begins with."""
+        """True once the session has sent a report. Otherwise it has the variables of any new shell of the target."""
         return self.dialect is not None and self.state.reported
 
     def taken_up_by(self, command: str, kept: Collection[str]) -> str:
-        """Return a command for a subshell, with these variables and without those that the session does not have.
+        """Return a command for a subshell with exactly the session's exports.
 
         Args:
             command: Shell text.
-            kept: Variables that stay as they are where it runs.
+            kept: Variables of the subshell to keep.
         """
         assert self.dialect
         exports = {**exports_of(self.state), **{name: _export(name, value) for name, value in self.trusted.items()}}

@@ -1,4 +1,4 @@
-"""What is said to a bash, 4.4 or later."""
+"""The dialect of bash, 4.4 or later."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from environments.shell.framing import Kind
 from environments.shell.state import SessionState, exports_of
 
 USUAL = f"{Where.MAIN.value}_merge"
-"""The text that stands behind most commands."""
+"""The name of the text after most commands."""
 SHORT = 64
-"""Bytes of a command up to which it is quicker as script, which bash reads one byte at a system call."""
+"""Bytes of a command up to which plain script is faster. Bash reads a script with one system call per byte."""
 _ESCAPED = rb"[\x80-\xff'\\]"
 _OURS = r"(?ms)^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n"
 _FUNCTION_FLAG = r"(?m)^(declare -f|alias )"
 _TIED = ("BASH_COMPAT", "IGNOREEOF", "POSIXLY_CORRECT")
-"""Variables that bash sets and unsets along with an option."""
+"""Variables set and unset by bash along with an option."""
 _WITH_EXTDEBUG = frozenset({"errtrace", "functrace"})
-"""Options that bash turns on with another."""
+"""Options enabled by bash along with another."""
 _KEPT = ("_", "PWD", "OLDPWD", "SHLVL", "BASHOPTS", "SHELLOPTS")
 _FEW_FILES = "the limit of open files is too low for a shell: raise it to 256 or more (ulimit -n)"
 USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
-"""Options that a bash begins with. With these it shows nothing of what it reads, and goes on whatever fails."""
+"""The initial options of bash. With these bash prints no script text, and continues after errors."""
 
 
 class Fd(IntEnum):
-    """The descriptors that are ours, out of a command's way."""
+    """The internal file descriptors, numbered high to avoid a command's own."""
 
     STDIN = 208
     NULL_IN = 209
@@ -51,10 +51,10 @@ class Fd(IntEnum):
 
 
 class Bash(Dialect):
-    """Bash. All that we keep in it are the elements of one array, as arrays are never exported, by `set -a` either.
+    """Bash. All internal state is in the elements of one array: arrays are never exported, even by `set -a`.
 
-    A trap on EXIT still finds the redirections of the command that ends the shell, as long as the command is evaluated
-    by the script itself and not by another `eval`.
+    A trap on EXIT still runs with the redirections of the command that ends the shell, as long as the script itself
+    evaluates the command, not another `eval`.
     """
 
     name = "bash"
@@ -69,15 +69,14 @@ class Bash(Dialect):
 
     @property
     def _behind(self) -> str:
-        """The function that is called behind a command, and by some before it."""
+        """The function called after a command, and before some commands."""
         return f"{self.words}_e"
 
     def definitions(self) -> str:
-        """Return the first text, see `Dialect`. The leash is a pipe, which commands hold by a second opening."""
         texts = {_text_index(name): self._finishing_text(name) for name in FINISHING_NAMES}
         texts |= {Item.BEGIN: self._beginning(), Item.IN_FORK: self._forking(), Item.NUMBER: "0"}
         texts |= {Item.EXIT: self._farewell(), Item.LEAVE: self._leaving()}
-        text = f"${{{self.words}[${{1-{_text_index(USUAL)}}}]-}}"  # with no argument, as that is read byte by byte
+        text = f"${{{self.words}[${{1-{_text_index(USUAL)}}}]-}}"  # no usual argument: bytes are read one by one
         behind = f'{self._behind} () {{ {self._taking_over()}\\builtin eval "{text}"; }}'
         texts |= {Item.AGAIN: f"{behind}; {self._behind}", Item.UNUSUAL: self._unusual()}
         return "\n".join(
@@ -96,16 +95,16 @@ class Bash(Dialect):
         )
 
     def at_once(self, text: str) -> str:
-        """Return the text behind what reads it by its length, see `Dialect`. That counts characters, not bytes."""
+        # `read -N` counts characters, not bytes.
         if not text.isascii():
             return text
         return f'\\builtin read -rN{len(text)} {self.words}\n{text}\\builtin eval "${self.words}"\n'
 
     def new_leash(self) -> str:
-        """Return what makes a pipe, see `Dialect`. Before 5.1 a here-string is a file, and costs a fork to replace."""
+        # Before bash 5.1, a here-string is a file, and costs a fork to replace.
         end, pipe, holds = Fd.LEASH_END, self._item(Item.PIPE), self._item(Item.SCRIPT)
         named = f'"${{{pipe}}}"'
-        opened = f"\\exec {Fd.LEASH}<>{named}; \\exec {end}<{named}; \\exec {Fd.LEASH}>&-"  # none waits for the other
+        opened = f"\\exec {Fd.LEASH}<>{named}; \\exec {end}<{named}; \\exec {Fd.LEASH}>&-"  # neither open waits
         return (
             f"\\builtin true >&{Fd.LEASH}; {holds}=$?; \\exec {end}<<<''; {pipe}=/proc/self/fd/{end}; "
             f"if [[ -p {named} ]]; then \\builtin read -r -u {end}; "
@@ -122,11 +121,10 @@ class Bash(Dialect):
         return f"{self._item(Item.NUMBER)}=$(({self.words}[{Item.NUMBER}]+1)); {self._mark(self._value(Item.NUMBER))}\n"
 
     def next(self) -> str:
-        """Return what gets ready for the next command, see `Dialect`."""
         return f"{self._count()}{self._hold_leash()}\n"
 
     def _arm(self) -> str:
-        quietly = f"{self._behind} {Item.PLACE} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"  # no text: for what begins each
+        quietly = f"{self._behind} {Item.PLACE} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"  # no text: runs the common part
         leave = f"\\builtin trap '{quietly};{self._behind} {Item.LEAVE}' {self._value(Item.LEAVE_SIGNAL)}"
         return f"\\builtin trap '{self._exiting('$?')}' EXIT; {leave}\n"
 
@@ -142,9 +140,9 @@ class Bash(Dialect):
         return super()._finishing_text(name)
 
     def _finishing_quickly(self, kind: Kind, code: str) -> str:
-        """Return what comes behind a command that cannot have changed anything here, in few commands.
+        """Return the text after a command that cannot have changed the shell, in few commands.
 
-        The exit code of what looks says whether anything is left, and the number is counted while it is said.
+        The exit code of the look reports leftover processes, and the message increments the number.
         """
         look = f"\\exec {Fd.LEASH}>&-; \\builtin read -t 0 -u {Fd.LEASH_END}\n"
         said = self._say(kind, f"$(({self.words}[{Item.NUMBER}]++))", code, "$?")
@@ -152,22 +150,22 @@ class Bash(Dialect):
         return f"{look}{said} >&{Fd.OUT}\n{ready}\n"
 
     def _beginning(self) -> str:
-        """Return what says BEGIN of a command that can change nothing: read byte by byte, a call of it is shorter."""
+        """Return text to send BEGIN for a command without side effects: a call is shorter to read byte by byte."""
         return f"\\builtin printf '{self._head(Kind.BEGIN)}%s\\0' \"{self._value(Item.NUMBER)}\" >&{Fd.OUT}\n"
 
     def _taking_over(self) -> str:
-        """Return what begins that: it sees whether anything is in the way while we talk, which it mostly is not."""
+        """Return the beginning of the function: checks for user definitions that would break internal text."""
         works = self._item(Item.WORKS)
         seen = "".join(self._value(item) for item in (Item.WORKS, Item.FIRST, Item.FLAGS))
         usual = f"! \\builtin declare -F exec && [[ {seen}${{BASH_ALIASES[*]+1}} = 1 ]]"
         return f"{works}=; \\builtin printf -v '{works}' 1; {usual} || \\eval \"{self._value(Item.UNUSUAL)}\"; "
 
     def _unusual(self) -> str:
-        """Return what puts aside the aliases and the functions `builtin` and `exec`, and undoes `_leaving`.
+        """Return text to set aside aliases and the functions `builtin` and `exec`, and to undo `_leaving`.
 
-        Our text would call such a function, and be parsed with an alias for `if`: until they are off there is no
-        reserved word. The function `builtin` is known by not doing what it should. The next command of the session that
-        is evaluated begins with bringing them back.
+        Internal text would call such a function, and an alias for `if` would change its parse: no reserved word may be
+        used until aliases are off. A function `builtin` is detected by its wrong behaviour. The session's next
+        evaluated command first restores them.
         """
         functions, flags = self._item(Item.FUNCTIONS), self._value(Item.FLAGS)
         works, aliases = self._value(Item.WORKS), self._item(Item.ALIASES)
@@ -207,13 +205,13 @@ class Bash(Dialect):
         number = self._value(Item.NUMBER)
         options = f'"${{SHELLOPTS-}}" "${{{self._item(Item.ALIASES)}:+expand_aliases:}}${{BASHOPTS-}}"'
         head = f"\\builtin printf '{self._head(Kind.STATE)}%s\\0%s\\0%s\\0' \"{number}\" {options}"
-        # With `set -a` the array would be among the exports, although it is not exported.
+        # With `set -a` the array would be listed among the exports, although it is not exported.
         hide = f"if [[ ${{{self.words}@a}} = *x* ]]; then \\builtin export -n {self.words}; fi"
         parts = f"{hide};{head};{exports};\\builtin printf '\\0';{functions};\\builtin printf '\\0%s\\0' \"{number}\""
         plain = f"{{ {parts}; }} >&{Fd.ERR}\n"
         if how == "merge":
             return plain
-        # What is left of a command may write there as well, and nothing comes between the bytes of one short write.
+        # Leftover processes may write there as well. A short write is atomic: its bytes stay together.
         line = f'\\builtin printf \'{self._head(Kind.PIECE)}%s\\0%s\\0%s\\0\' "{number}" $part "$l" >&{Fd.ERR}'
         form = "%s\\0" * 5
         count = f"\\builtin printf '{self._head(Kind.PIECES)}{form}' \"{number}\" {options} $n $c >&{Fd.ERR}"
@@ -222,38 +220,38 @@ class Bash(Dialect):
         return f'if [[ "{self._value(Item.LEFT)}" = 0 ]]; then {plain}else {pieces}fi\n'
 
     def _farewell(self) -> str:
-        """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
+        """Return the trap on EXIT. It runs within the redirections of the command that ends the shell."""
         quiet = "\\builtin trap - EXIT DEBUG ERR\n"
-        # While no command runs, its end is that of none: the number is the next command's already.
+        # Between commands, EXIT belongs to no command: the number is already the next command's.
         quiet += f'[[ "{self._value(Item.COMMAND)}" ]] || {self._item(Item.NUMBER)}=0\n{self.words}=\n{self._here()}'
         return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{self._last_words()}"
 
     def _leaving(self) -> str:
-        """Return the trap by which the shell leaves the command it runs, wherever in it that is.
+        """Return the trap that makes the shell leave the running command at any point.
 
-        A trap on DEBUG that fails makes bash skip the next command, if `extdebug` is on. Before that it leaves all
-        loops, and the function that it is in. Commands of ours behind the user's are known by their first word.
+        A failing DEBUG trap makes bash skip the next command if `extdebug` is on. The trap first leaves all loops and
+        the current function. Internal commands after the user's are recognized by their first word.
 
-        Before that it runs the user's trap on TERM, a signal that this shell is not sent, as it is to go on. If TERM
-        was ignored, it is not any more: all that later commands start would ignore it too.
+        The user's own TERM trap runs first, because the shell must go on and is not sent TERM. An ignored TERM is
+        reset: all children of later commands would ignore TERM too.
 
-        With `set -e` the shell ends at a command that failed because it was ended, if not here. This may run in the
-        middle of the trap on EXIT, so that what that has to say is said at once.
+        With `set -e` the shell ends here, as it would after the failure of the ended command. The trap may run within
+        the EXIT trap, so the EXIT message is sent at once.
         """
         flags, action = self._item(Item.FLAGS), self._item(Item.ON_TERM)
         out = f"{{ \\builtin break 999; \\builtin return 1; }} 2>&{Fd.NULL_OUT}"
-        runs = f"{self._value(Item.COMMAND)} = *[!0-9]*"  # and not the exit code of one that has ended
-        # In a trap on DEBUG bash expands aliases also with that off, so that no reserved word is in it.
+        runs = f"{self._value(Item.COMMAND)} = *[!0-9]*"  # and not the exit code of a finished command
+        # In a DEBUG trap bash expands aliases even when disabled, so the text has no reserved word.
         skip = (
             f'\\builtin test -z "${{{self.words}//[0-9]}}" || \\builtin test -z "${{BASH_COMMAND##{self.words}*}}" || '
             f"\\builtin eval '\\builtin break 999; \\builtin return 1' 2>&{Fd.NULL_OUT}"
         )
-        # Through the leash, as a fork may not be possible any more.
+        # Through the keepalive pipe, as a fork may be impossible by now.
         written = f"{{ \\builtin trap -p TERM && \\builtin printf '\\0'; }} >&{Fd.LEASH}"
         read = f"IFS= \\builtin read -rd '' -u {Fd.LEASH_END} '{action}'"
         action_of = f"{action}=; {{ {written} && {read}; }} 2>&{Fd.NULL_OUT}; "
         action_of += f"[[ ${{{action}}} != \"trap -- '' \"* ]] || \\builtin trap - TERM; "
-        # With `set -o posix` one that is not set is told too, as `-`.
+        # With `set -o posix` an unset trap is printed too, as `-`.
         action_of += f'[[ ${{{action}}} != "trap -- - "* ]] || {action}=; '
         action_of += f'{action}=${{{action}#trap -- }}; \\builtin eval "{action}=${{{action}% *}}"; '
         return (
@@ -266,7 +264,6 @@ class Bash(Dialect):
     # A request.
 
     def request(self, request: Request, number: int, *, announced: bool = False) -> bytes:
-        """Return what makes the shell run a command, see `Dialect`."""
         begin = f"{self._behind} {Item.BEGIN};" if announced else ""
         if number > 1 and self._is_usual_fork(request):
             place = f"{self._item(Item.PLACE)}={directory_word(request.cwd or '')}".encode("utf-8", "surrogateescape")
@@ -275,12 +272,12 @@ class Bash(Dialect):
         return super().request(request, number, announced=announced)
 
     def _is_usual_fork(self, request: Request) -> bool:
-        """Whether `_forking` runs a request. The user's own commands never are in a shell that they could change."""
+        """Return True if `_forking` can run a request. User commands never qualify in a shell they could change."""
         bare = not (request.separate or request.stdin_file or request.env or request.exports or request.functions)
         return bare and request.where is Where.SUBSHELL and request.cwd is not None
 
     def _forking(self) -> str:
-        """Return what runs a command in a fork, from a directory on, and what comes behind it."""
+        """Return text to run a command in a fork, from its `cd` to the text after it."""
         entering = f'\\builtin cd -- "{self._value(Item.PLACE)}" >&{Fd.NULL_OUT} 2>&{Fd.OUT}'
         evaluating = f'\\builtin eval -- "{self._value(Item.FIRST)}${self.words}"'
         index = _text_index(f"{Where.SUBSHELL.value}_merge")
@@ -297,7 +294,7 @@ class Bash(Dialect):
         return text + self._opening_input(request).encode()
 
     def _loading_long(self, command: bytes) -> bytes:
-        """Return what reads a command by its length, at one system call. That counts characters, whatever they are."""
+        """Return text to read a command by its length, in one system call. `read -N` counts characters."""
         if command.isascii():
             return f"\\builtin read -rN{len(command)} {self.words}\n".encode() + command
         escaped = re.sub(_ESCAPED, lambda found: b"\\%03o" % found[0][0], command)
@@ -306,7 +303,7 @@ class Bash(Dialect):
         return read.encode() + script + f'\\builtin eval "{self._value(Item.SCRIPT)}";'.encode()
 
     def _evaluating(self, request: Request) -> str:
-        by = "command eval" if request.env else "eval"  # which would have them for its first command alone
+        by = "command eval" if request.env else "eval"  # with `eval`, variables would apply to its first command alone
         return f'\\builtin {by} -- "{self._value(Item.FIRST)}${self.words}"'
 
     def _redirections(self, request: Request) -> str:
@@ -316,30 +313,29 @@ class Bash(Dialect):
         return f">&{Fd.OUT} {err}"
 
     def _finishing(self, request: Request) -> str:
-        # The exit code takes the place of the command.
+        # The exit code replaces the command.
         name = finishing_name(request)
         index = "" if name == USUAL else f" {_text_index(name)}"
         text = f"{self.words}=$?;{self._behind}{index}"
-        # Where a command has removed our function, or even our texts, the shell goes on, or ends with its exit code.
+        # If a command has removed the function, or even the texts, the shell goes on, or ends with its exit code.
         text += f'||\\eval "${{{self.words}[{Item.AGAIN}]-\\exit ${self.words};}}"{index}'
         return text
 
     def asking_for_leftovers(self, number: int) -> str:
-        """Return the question, see `Dialect`, and hold the leash again."""
+        # Reopens the keepalive pipe.
         return f"{super().asking_for_leftovers(number)}{self._hold_leash()}\n"
 
-    # What an earlier shell held.
+    # The state of an earlier shell.
 
     @classmethod
     def unsetting(cls, name: str, kept: Collection[str]) -> str:
-        """Return what unsets all exported variables but some, see `Dialect`."""
         return (
             f"for {name} in $(\\builtin compgen -e); do case ${name} in {'|'.join(kept)}) ;; "
             f'*) \\builtin unset -v "${name}" ;; esac; done'
         )
 
     def restoring(self, state: SessionState, *, functions: bool) -> str:
-        """Return the text, see `Dialect`. Options go first as functions may not parse without them, or with them."""
+        # Options go first: functions may not parse without them, or with them.
         if not state.reported:
             return ""
         name, value = f"{self.words}_n", f"{self.words}_v"
@@ -357,9 +353,9 @@ class Bash(Dialect):
         if functions and state.functions:
             named = re.sub(_FUNCTION_FLAG, r"\\builtin \1", re.sub(_OURS, "", state.functions))
             text.append(f"\\builtin eval {shlex.quote(named)}")
-            text.append(f"{self._behind} {Item.PLACE}")  # puts aside what would be in the way of what follows
+            text.append(f"{self._behind} {Item.PLACE}")  # sets aside user definitions that would break later text
         text.append(f"\\builtin unset -v {name} {value}\n")
-        # Behind everything that they could disturb.
+        # After all text that the options could disturb.
         options = state.options - NEVER_RESTORED
         changes = [f"\\builtin set -o {option}\n" for option in sorted(options - USUAL_OPTIONS)]
         changes += [f"\\builtin set +o {option}\n" for option in sorted((USUAL_OPTIONS | _WITH_EXTDEBUG) - options)]
@@ -371,5 +367,5 @@ class Bash(Dialect):
 
 
 def _text_index(name: str) -> int:
-    """Return where in our array the text of a name is, see `finishing_name`."""
+    """Return the index of a text in the array, see `finishing_name`."""
     return Item.FIRST_TEXT + FINISHING_NAMES.index(name)

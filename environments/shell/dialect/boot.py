@@ -1,4 +1,4 @@
-"""How a process in the target becomes a shell of ours."""
+"""The boot of a shell: turns a process in the target into bash or sh with internal definitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ export {MARKER_VARIABLE}="$0" TERM
 stty raw -echo
 printf ok
 """
-"""On a terminal bash would be interactive by its stderr, and other shells by their stdout: none of them may be."""
+"""On a terminal, bash would become interactive by its stderr, and other shells by their stdout: all must be
+non-interactive."""
 _IS_BASH = '[ -n "${BASH_VERSION-}" ] && case $BASH_VERSION in [0-3].*|4.[0-3].*) false ;; esac'
 
 
@@ -43,8 +44,8 @@ class BootArgv(list[str]):
 
     Args:
         argv: The program and its arguments.
-        marker: What its marker variable begins with.
-        is_plain: True if the shell only has to be found, marked and branded, and is given pipes.
+        marker: The value of the marker variable.
+        is_plain: True if the program only finds a shell, sets its marker and number, and uses pipes.
     """
 
     def __init__(self, argv: Iterable[str], marker: str, is_plain: bool) -> None:
@@ -54,12 +55,12 @@ class BootArgv(list[str]):
 
 
 def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> BootArgv:
-    """Return the program that becomes the best shell of the target. It is visible there, and holds nothing secret.
+    """Return the program that becomes the best shell of the target. It is visible there, and contains no secret.
 
     Args:
-        marker: What its marker variable begins with.
-        terminal: Whether it is on a terminal.
-        scrub: Whether of the target's variables it sees the harmless ones alone.
+        marker: The value of the marker variable.
+        terminal: True for a shell on a terminal.
+        scrub: True to pass only the harmless variables of the target.
     """
     boot, best = (_BOOT_ON_TERMINAL, _BEST_ON_TERMINAL) if terminal else (_BOOT, _BEST)
     boot = branding(environment_of(marker)) + boot
@@ -69,40 +70,40 @@ def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> BootA
 
 
 def marked(marker: str, text: str) -> list[str]:
-    """Return a program of ours that is no shell, from shell text that becomes it, with a marker."""
+    """Return a marked internal program, from shell text that becomes the program."""
     return ["/bin/sh", "-c", branding(environment_of(marker)) + _BOOT + text, marker]
 
 
 class Beginning(NamedTuple):
-    """How a shell is to begin."""
+    """The start configuration of a shell."""
 
     marker: str
-    """What the marker variable begins with for its commands."""
+    """The prefix of the marker variable for its commands."""
     state: SessionState = SessionState()
     """The state of an earlier shell."""
     functions: bool = True
-    """Whether to restore functions and aliases too."""
+    """True to restore functions and aliases too."""
     cwd: str | None = None
-    """The directory to start in; None is where the process starts."""
+    """The start directory; None keeps the directory of the started process."""
     nowhere: str | None = None
     """See `Dialect.entering`."""
     exports: Mapping[str, str] = MappingProxyType({})
-    """Variables that it is to export."""
+    """Variables to export."""
     known: type[Dialect] | None = None
-    """The kind of shell, where it is known from an earlier one."""
+    """The dialect, if known from an earlier shell."""
     lags: bool = False
-    """Whether what was printed earlier may arrive after a request was sent."""
+    """True if earlier output may arrive after a request was sent."""
     on_terminal: bool = False
-    """Whether the stream is a terminal, whose echo must be off before anything is sent."""
+    """True if the stream is a terminal. Its echo must be off before the first byte is sent."""
 
 
 _NONCE, _MARKER, _WORDS = "hermesnonce", "hermesmarker/1/", "_hermeswords"
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
-"""Text that looks the same wherever it is quoted."""
+"""Text with the same quoted and unquoted form."""
 
 
 def definitions_of(dialect: Dialect) -> str:
-    """Return the definitions of a dialect: a known text of its kind with its own names in it, as that is faster."""
+    """Return the definitions of a dialect: a cached text with the dialect's own names inserted, as this is faster."""
     own = {directory_name(_MARKER): directory_name(dialect.marker), _MARKER: dialect.marker}
     own |= {_NONCE: dialect.nonce, _WORDS: dialect.words}
     if not all(_PLAIN.fullmatch(name) for name in own.values()):
@@ -119,10 +120,10 @@ def _known_definitions(kind: type[Dialect]) -> str:
 
 
 class Prelude:
-    """The first text for a new shell. Where its kind is not known both kinds are sent, and each takes its own.
+    """The first text for a new shell. If the dialect is unknown, both texts are sent, and the shell runs its own.
 
     Args:
-        beginning: How the shell is to begin.
+        beginning: The start configuration of the shell.
     """
 
     def __init__(self, beginning: Beginning) -> None:
@@ -132,7 +133,7 @@ class Prelude:
         self._dialects = {name: kind(self.nonce, beginning.marker, words) for name, kind in DIALECTS.items()}
 
     def dialect(self, name: str) -> Dialect:
-        """Return how to speak to the shell, once it has said what it is."""
+        """Return the shell's dialect, by the name in its READY."""
         return self._dialects[name]
 
     def text(self) -> bytes:
@@ -151,18 +152,18 @@ class Prelude:
         opening = dialect.opening(begins.state.variables.get("OLDPWD", ""), restored=bool(restoring))
         entering = dialect.entering(begins.cwd, begins.nowhere)
         exporting = dialect.exporting(begins.exports)
-        home = exporting if begins.cwd and begins.cwd.startswith("~") else ""  # which may be another user's
+        home = exporting if begins.cwd and begins.cwd.startswith("~") else ""  # may be another user's
         return "\n".join([definitions_of(dialect), home, entering, restoring, exporting, dialect.next(), opening])
 
     def _for_either(self, bash: str, posix: str) -> str:
-        """Return a text of which a bash takes one part, and any other shell the other one."""
-        # A reader of many bytes would change a terminal's ways.
+        """Return a text with one part for bash, and another for any other shell."""
+        # A `read` of many bytes would change the terminal's modes.
         if self._beginning.on_terminal or not (bash + posix).isascii():
             return f"if {_IS_BASH}; then eval {shlex.quote(bash)}; else eval {shlex.quote(posix)}; fi\n"
-        # A bash reads its script byte by byte, at a system call each, unless it is told how much to read. To others,
-        # which read it in blocks, its part is a here-document that nobody reads.
+        # A bash reads its script with one system call per byte, unless given a length. Other shells read in blocks, and
+        # take bash's part as an unused here-document.
         head, end = f": <<'{self.nonce}'\n", f"\n{self.nonce}\n"
         rest = f"{head}{bash}{end}{posix}"
         words = self._dialects[Bash.name].words
-        run = shlex.quote(f'\\builtin eval "${{{words}:{len(head)}:{len(bash)}}}"')  # others cannot parse that
+        run = shlex.quote(f'\\builtin eval "${{{words}:{len(head)}:{len(bash)}}}"')  # others cannot parse this
         return f"if {_IS_BASH}; then \\builtin read -rN{len(rest)} {words}; eval {run}; fi\n{rest}"

@@ -1,4 +1,4 @@
-"""What our own shells are asked to run, in words that every POSIX shell knows."""
+"""Texts run by internal shells, for any POSIX shell: process looks, users, watchdogs, scratch directories."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if {_HAS_PROC}; then
 else
   echo "$(command -p date +%s)00"
 fi"""
-"""Prints when the process that runs it was started, which is now if that is one of its own."""
+"""Prints the start time of its own process: the current time, if the process is new."""
 TELL_TIME_ALONE = 'read -r now line </proc/uptime\necho "${now%.*}${now#*.}"'
-"""Prints what time it is without starting a process; where /proc is made up, other than by the starts of processes."""
+"""Prints the current time without a new process; where /proc is emulated, by no other means than process starts."""
 BRANDS = 1_000_000
 """Numbers of one environment, see `branding`."""
 _NAMES = 1800
-"""With these the numbers stay within 63 bits, which every shell can read."""
-# What carries the marker, and what all processes are. The second of each starts no process, and takes its time for it:
-# among many that run it would hardly get the processor, so that those are stopped first.
+"""Keeps the numbers within 63 bits, readable by every shell."""
+# The first of each pair lists processes with a marker, or all processes. The second starts no process but is slow:
+# among many running processes it would hardly get the processor, so these are stopped first.
 _STOPPING = r"""
 stop() {
   if [ -n "$most" ]; then set -- /proc/[0-9]*; if [ $# -gt "$most" ]; then kill -s STOP -- -1; most= all=-1; fi; fi
@@ -65,8 +65,9 @@ _TABLE_ALONE = r"""stop
 for d in /proc/[0-9]*; do
   while IFS= read -r w; do printf '%s\n' "$w"; done <"$d/stat"
 done 2>/dev/null"""
-# Only builtins, grep and cat, as a target may lack ps, pgrep and find. Set in front are the arguments of `look`. The
-# table of all processes comes first, as the parents of what is ended cannot be told afterwards.
+# Builtins, grep and cat alone, as a target may lack ps, pgrep and find. The arguments of `look` are set before the
+# text: $leash and $end are the ends of the keepalive pipe, $mouth the shell with the command's output, $spare a shell
+# to leave out. The table of all processes comes first, as an ended process takes the parent ids of its children along.
 _LOOK = r"""
 children() { if [ -n "$wake" ]; then read -r pids <"/proc/$wake/task/$wake/children"; fi; } 2>/dev/null
 pids=
@@ -126,9 +127,10 @@ if [ -n "$signal" ] && [ -n "$found$held$late" ]; then kill -s "$signal" $held $
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :
 """
-# The same where there is no /proc, by `ps`. What holds a descriptor cannot be told, so that nothing is signalled yet: a
-# fork of the shell, which is known as its child, must be before its own child. The `ps` of macOS and that of Linux take
-# other options to show the environment. That comes first, so that its own processes are gone when the table is made.
+# The same by `ps`, for systems without /proc. Holders of a file descriptor cannot be found there, so the look sends no
+# signal: a fork of the shell, recognized as its child, must be signalled before its own child. macOS and Linux take
+# different `ps` options for the environment. The `ps` with environments runs first, and has ended when the table is
+# made.
 _SHOW = "{ command -p ps -A -E -ww -o pid= -o command= || command -p ps axeww -o pid= -o command=; } 2>/dev/null"
 _LOOK_BY_PS = r"""
 self=$(exec sh -c 'echo $PPID')
@@ -154,9 +156,9 @@ if [ -n "$wake" ]; then kill -s "$leave" "$wake" 2>/dev/null || kill -s "$other"
 if [ -n "$frozen" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen 2>/dev/null; fi
 :
 """
-# A group of processes may be limited together with those around it, so that all above it are asked too. Another limit
-# is told with the number of all there are, of which those that it holds for are a part. Threads count as processes, but
-# to count them takes long among many.
+# A process group may share a limit with the groups around it, so all groups above are read too. Another limit is
+# printed with the count of all processes, a superset of those under the limit. Threads count as processes, but counting
+# threads takes long among many.
 _COUNT = r"""
 seen=
 while IFS=: read -r n kinds path; do
@@ -180,8 +182,8 @@ if [ -z "$seen" ]; then
   command ulimit -u || command ulimit -p
 fi
 """
-# Set in front: $shell, $marker, and $leash, $end, $out, $err as above. Says whether somebody else holds its output,
-# which cannot be told where there is no /proc.
+# Set before the text: $shell, $marker, and $leash, $end, $out, $err as above. Prints whether another process holds the
+# shell's output; without /proc this is unknown.
 _HOLDERS = r"""
 if [ ! -e /proc/self/stat ]; then echo held; exit; fi
 holds() {
@@ -205,8 +207,8 @@ for d in /proc/[0-9]*; do
 done
 echo free
 """
-# $0 is the marker, $1 what the directories are called, $2 a word that nobody knows. Each line that is read asks for a
-# new pair of pipes, and the next one says that they are open. What is in the old ones has nobody to read it any more.
+# $0 is the marker, $1 the prefix of directories, $2 a secret word. Each line read asks for a new pair of pipes, and the
+# next line confirms their open. Output of the old pipes is then discarded.
 _OUTLET = r"""
 export HERMES_COMMAND="$0"
 umask 077
@@ -253,27 +255,27 @@ def look(
     alone: bool = False,
     most: int | None = None,
 ) -> str:
-    """Return what looks for the processes of a command.
+    """Return text to look for the processes of a command.
 
-    It prints its own two process ids; those that carry the marker; those that hold the leash; others whose output is
-    that of the command's shell; those that carry no marker of ours at all, if it starts no process; and then the `stat`
-    of all processes, if any of them is of interest.
+    The text prints its own two process ids; the ids of processes with the marker; holders of the keepalive pipe; other
+    processes with the output of the command's shell; processes without any marker, if the look starts no process; and
+    the `stat` of all processes, if any process was found.
 
     Args:
-        marker: What is in the environment of the processes; one of several, if these stand in lines.
-        ends: The descriptors by which a command and its shell hold the leash.
-        outputs: The descriptors by which a shell holds the command's output.
-        holders: Processes that may hold the leash.
-        known: Whether processes are known from an earlier look.
-        mouth: The shell whose output the command's processes have as their own; None is not to look for that.
-        spare: A shell that is not to be found.
+        marker: A substring of the processes' environment; several are separated by newlines, and any matches.
+        ends: The file descriptors of the keepalive pipe in a command and in its shell.
+        outputs: The file descriptors of the command's output in a shell.
+        holders: Processes that may hold the keepalive pipe.
+        known: True if an earlier look found processes.
+        mouth: The shell that shares its output with the command's processes; None skips this search.
+        spare: A shell to leave out.
         wake: A shell that is to leave its command.
-        signal: What to send to those with the marker or the leash; empty is nothing.
-        brand: The number of the processes, or a pattern for numbers, see `branding`.
-        freeze: Groups of processes to stop meanwhile, but not the one of the shell that looks.
-        thaw: Whether to let them go on then.
-        alone: Whether to start no process.
-        most: Above how many processes to stop them all meanwhile, if none is started; None is never.
+        signal: The signal for processes with the marker or the keepalive pipe; empty sends none.
+        brand: The number of the processes, or a pattern of numbers, see `branding`.
+        freeze: Process groups to stop during the look, except the looking shell's own group.
+        thaw: True to continue them afterwards.
+        alone: True to start no process.
+        most: The process count above which such a look stops all processes first; None never does.
     """
     head = _settings(
         marker=marker,
@@ -296,7 +298,7 @@ def look(
         all="",
         strays="",
     )
-    # grep takes each line for a text to look for, which `case` wants as patterns.
+    # grep takes one pattern per line, `case` takes alternatives.
     markers = [shlex.quote(each) for each in marker.splitlines()]
     bearers_alone = _BEARERS_ALONE.replace("@MARKERS@", "|".join(f"*{each}*" for each in markers))
     bearers, table = (bearers_alone, _TABLE_ALONE) if alone else (_BEARERS, _TABLE)
@@ -306,37 +308,37 @@ def look(
 
 
 def _bearers_by_ps(markers: Iterable[str]) -> str:
-    """Return what prints the processes that carry any of some markers, which are words of shell text."""
+    """Return text to print the processes with any of some markers, given as words of shell text."""
     patterns = "|".join(f"*{MARKER_VARIABLE}=*{each}*" for each in markers)
     return f'{_SHOW} | while read -r p w; do case $w in {patterns}) echo "$p" ;; esac; done'
 
 
 def counting_processes(known: int | None) -> str:
-    """Return what tells, without starting a process, how many there are and how many there may be: lines of both.
+    """Return text to print process counts and limits, one pair a line, without a new process.
 
     Args:
-        known: A limit that cannot be seen in the target, if there is one.
+        known: A limit invisible in the target, if there is one.
     """
     return _settings(known=known or "") + _COUNT
 
 
 def signalling(signal: str, targets: Sequence[int]) -> str:
-    """Return what sends a signal to processes, and to groups of them, which are given as negative numbers."""
+    """Return text to send a signal to processes, and to process groups, given as negative numbers."""
     return f"kill -s {signal} -- {' '.join(map(str, targets))} 2>/dev/null; :"
 
 
 def ending_with_program(call: str, marker: str, patience: float) -> str:
-    """Return what has a shell end all processes of an environment when its input comes to an end.
+    """Return text for a watchdog: a shell that ends all processes of an environment at the end of its input.
 
     Args:
-        call: What stands in front of a builtin.
-        marker: What the markers of the environment's processes begin with.
-        patience: Seconds until it does so, in which it may be told that only the link has dropped.
+        call: The prefix of a builtin.
+        marker: The prefix of the environment's markers.
+        patience: Seconds to wait first, during which a message may report that only the link has dropped.
     """
     mark = shlex.quote(f"{MARKER_VARIABLE}={marker}")
-    shell = shlex.quote(f"{MARKER_VARIABLE}={marker}[^/]*/")  # and no command behind it
-    wait = f"command -p sleep {plain_number(patience)}\n" if patience else ""  # which a fork bomb may leave no room for
-    # Shells come last: two that do this would end each other before they have ended the rest. They do end a sleep.
+    shell = shlex.quote(f"{MARKER_VARIABLE}={marker}[^/]*/")  # matches shells, not commands
+    wait = f"command -p sleep {plain_number(patience)}\n" if patience else ""  # a fork bomb may leave no room for it
+    # Shells come last: two watchdogs would end each other before the rest. They do end a sleep.
     ending = f"""\
 if {_HAS_PROC}; then
   shells() {{ command -p grep -zlsx -- {shell} /proc/[0-9]*/environ; }}
@@ -364,17 +366,17 @@ done 2>/dev/null
   if [ -n "$ours" ]; then kill -s $s $ours 2>/dev/null; fi
   if [ $s = TERM ]; then command -p sleep 1 || command -p sleep 1; fi
 done"""
-    # bash runs the EXIT trap also when SIGPIPE ends it: at the close of a stream that it still prints to. It is then to
-    # go on to its dismissal.
+    # bash runs the EXIT trap also when SIGPIPE ends it: at the close of a stream it still prints to. The shell must
+    # live on to its dismissal.
     return f"{call} trap : {SURVIVED} PIPE; {call} trap {shlex.quote(ending)} EXIT\n"
 
 
 def standing_down(marker: str, shells: Iterable[int]) -> str:
-    """Return what ends shells that would end all processes of an environment, whose program is still there.
+    """Return text to end watchdogs of an environment, as its program is still running.
 
     Args:
-        marker: What the markers of the environment's processes begin with.
-        shells: The shells. A process of that number which is none is left alone.
+        marker: The prefix of the environment's markers.
+        shells: The shells. A process with a reused id is left alone.
     """
     mark = shlex.quote(f"{MARKER_VARIABLE}={marker}")
     return f"""\
@@ -385,52 +387,52 @@ done 2>/dev/null
 
 
 def not_ending_with_program(call: str) -> str:
-    """Return what takes that back, in front of the end of a shell whose environment goes on."""
+    """Return text to disarm a watchdog, sent before the end of a shell."""
     return f"{call} trap - EXIT\n"
 
 
 def environment_of(marker: str) -> str:
-    """Return the name of the environment that a marker is of; the inner one, of two within each other."""
+    """Return the name of a marker's environment; the inner one of nested environments."""
     return marker.rpartition(":")[2].partition("/")[0]
 
 
 def branding(environment: str, command: int | None = None) -> str:
-    """Return what gives a number to a shell and all that descends from it, which nothing can shed by accident.
+    """Return text to set a number on a shell and all its descendants. No program removes the number by accident.
 
-    It is a limit of file locks, which Linux holds nobody to. A hard limit can be lowered, and not raised again.
+    The number is a limit of file locks, not enforced by Linux. A hard limit can be lowered, not raised.
 
     Args:
         environment: The name of the shell's environment.
-        command: Which of its commands it is that the shell runs from here on; None is not to tell them apart.
+        command: The number of the command that the shell runs from here on; None is the same for all commands.
     """
     brand = brand_of(environment, command)
     return f"\\command ulimit -x {brand} 2>/dev/null || \\command ulimit -w {brand} 2>/dev/null || :\n"
 
 
 def brand_of(environment: str, command: int | None = None) -> int:
-    """Return that number. Those of an environment's commands are below its own, and begin with the same digits."""
+    """Return the number. Numbers of commands are below the environment's own, and share its first digits."""
     name, _, unique = environment.rpartition("-")
     first = 10**12 + (zlib.crc32(name.encode()) % _NAMES << 32) + zlib.crc32(unique.encode())
     return (first + 1) * BRANDS - 1 if command is None else first * BRANDS + command % (BRANDS - 1)
 
 
 def brands(environment: str) -> str:
-    """Return the pattern of all numbers of an environment, which grep understands as well as `case`."""
+    """Return the pattern of all numbers of an environment, in a syntax common to grep and `case`."""
     digits = str(brand_of(environment) // BRANDS)
     return digits + "[0-9]" * (len(str(BRANDS)) - 1)
 
 
 def without_leash(children: Sequence[int], marker: str, leash: int) -> str:
-    """Return what prints those children of a shell that hold no leash, and carry no marker of a command.
+    """Return text to print those children of a shell without a keepalive pipe and without a command's marker.
 
-    It starts no process, where there is /proc.
+    The text starts no process where there is /proc.
 
     Args:
         children: Their process ids.
-        marker: The shell's own marker. A fork of it that starts no program carries that one.
-        leash: The descriptor by which a command holds its leash.
+        marker: The shell's own marker, also carried by a fork of the shell that runs no program.
+        leash: The file descriptor of the keepalive pipe in a command.
     """
-    own = f"*{MARKER_VARIABLE}={shlex.quote(marker)}"  # what follows is no digit, as names of variables begin with none
+    own = f"*{MARKER_VARIABLE}={shlex.quote(marker)}"  # the next character is no digit: variable names begin with none
     return f"""\
 for p in {" ".join(map(str, children))}; do
   if ! {_HAS_PROC}; then
@@ -459,27 +461,27 @@ done 2>/dev/null
 
 
 def output_is_held(shell: int, marker: str, ends: tuple[int, int], outputs: tuple[int, int]) -> str:
-    """Return what says `held` if anybody but a shell could write to where it speaks, and else `free`."""
+    """Return text to print `held` if another process can write to a shell's output, else `free`."""
     head = _settings(shell=shell, marker=marker, leash=ends[0], end=ends[1], out=outputs[0], err=outputs[1])
     return head + _HOLDERS
 
 
 def outlet_argv(marker: str, word: str) -> list[str]:
-    """Return the program that brings what comes out of pipes which it makes, see `outlet`."""
+    """Return the relay program: makes pipes, and copies their output to its own, see `detach`."""
     return ["/bin/sh", "-c", _OUTLET, marker, f"{directory_name(marker)}-pipes", word]
 
 
 def in_temporary_directory(name: str) -> str:
-    """Return the word of shell text that is a path in the target's temporary directory."""
+    """Return a path in the target's temporary directory, as a word of shell text."""
     return f'"${{TMPDIR:-/tmp}}"/{name}'
 
 
 def making_scratch(name: str) -> str:
-    """Return what makes a private directory and prints its path."""
+    """Return text to make a private directory and print its path."""
     return f'umask 077; d={in_temporary_directory(name)}; mkdir -- "$d" && printf %s "$d"'
 
 
-# A process in a container of this machine can be seen from here, and is that container's.
+# A process in a container of this machine is visible here, but belongs to the container.
 THERE_NOW = rf"""
 for f in $(command -p grep -lsF {MARKER_VARIABLE}= /proc/[0-9]*/environ); do
   p=${{f%/environ}}
@@ -491,31 +493,31 @@ done 2>/dev/null
 command -p du -sk -- /tmp/hermes-*/ "${{TMPDIR:-/tmp}}"/hermes-*/ 2>/dev/null | command -p sed 's|^|directory |'
 printf 'uptime %s\n' "$(command -p cat /proc/uptime)"
 """
-"""Prints what environments have made outside of containers: `process MARKER` behind a line `stat`, with what the kernel
-knows of that process; `directory KB PATH/`, with a tab between; and `uptime` in the end. One `du` looks at all
-directories: there may be hundreds, and the answer is waited for."""
+"""Prints the processes and directories of environments outside of containers: `process MARKER` after a line `stat` with
+the kernel's fields of the process; `directory KB PATH/`, with a tab between; and `uptime` at the end. One `du` serves
+all directories: there may be hundreds, and a caller waits for the answer."""
 
 # Users of the target.
 
 FOUND = "@@user"
-"""What the line of the answer begins with."""
+"""The first word of the answer's line."""
 
 
 class Way(Enum):
-    """How a process of the target's own user becomes one of another."""
+    """A method for a process of the target's default user to become another user."""
 
     NONE = "none"
-    """There is no way."""
+    """There is no method."""
     OWN = "own"
-    """It is that user already."""
+    """The process has this user already."""
     ENGINE = "engine"
-    """What starts processes in the target can start them as anybody."""
+    """The container engine starts processes as any user."""
     SETPRIV = "setpriv"
     SU = "su"
     SUDO = "sudo"
 
 
-# Set in front: $user, which is a name or a number, and $engine, which is empty or says that there need be no way.
+# Set before the text: $user, a name or a number, and $engine, empty unless the engine can switch users.
 _FIND = r"""
 pick() {
   while IFS=: read -r name secret uid gid about home shell || [ -n "$name" ]; do
@@ -545,7 +547,8 @@ fi
 printf '%s %s %s %s\n' "@@user" "$way" "$uid" "$gid"
 printf '%s\n' "$name" "$home" "$shell"
 """
-# Whoever may not open a pipe anew, as what writes to /dev/stderr does, may after this; nobody else has a way to it.
+# A process may be denied a second open of a pipe, as by a write to /dev/stderr. After this text it is allowed; no other
+# process has a path to the pipe.
 _OPENED = """\
 for n in 0 1 2; do
   if [ -p "/proc/self/fd/$n" ]; then chmod a+rw "/proc/self/fd/$n"; fi
@@ -560,27 +563,27 @@ exec "$@"
 
 
 def finding(user: str, *, by_engine: bool) -> str:
-    """Return what says who a user is, and which way there is to become that user, tried just now.
+    """Return text to find a user, and a method to become this user, tested at once.
 
-    It prints a line of `FOUND`, the `Way` and the numbers of the user and the group, and then lines of the name, the
-    home and the login shell; `FOUND` alone if there is no such user.
+    The text prints a line with `FOUND`, the `Way`, the user id and the group id, and then lines with the name, the home
+    directory and the login shell; `FOUND` alone if there is no such user.
 
     Args:
         user: The name or the number.
-        by_engine: Whether what starts processes in the target can start them as anybody.
+        by_engine: True if the engine can start processes as any user.
     """
     return f"user={shlex.quote(user)} engine={'1' if by_engine else ''}\n{_FIND}"
 
 
 def becoming(way: Way, name: str, uid: int, gid: int, argv: list[str]) -> list[str]:
-    """Return a program and its arguments so that they are run as a user.
+    """Return a program and its arguments, wrapped to run as a user.
 
     Args:
-        way: How.
-        name: The user's name; empty for a number that has none.
-        uid: The number.
-        gid: That of the group.
-        argv: What is to be run.
+        way: The method.
+        name: The user's name; empty for a number without a name.
+        uid: The user id.
+        gid: The group id.
+        argv: The program and its arguments.
     """
     if way is Way.OWN:
         return argv

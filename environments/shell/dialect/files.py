@@ -1,8 +1,8 @@
-"""What looks at, moves, makes and removes files and directories, in words that every POSIX shell knows.
+"""Texts that stat, move, make and remove files and directories, for any POSIX shell.
 
-Why something could not be done is found out without reading what a program says, which is in any language. A text that
-has failed is followed by another one, `explaining`. It looks at a path and at what is on the way there with the shell's
-own tests, each of which is a system call, and ends with an exit code that stands for the system's error number.
+Causes of errors are found without parsing messages, which may be in any language. A failed text is followed by another,
+`explaining`. The second text tests the path and its parents with the shell's own tests, each a system call, and ends
+with an exit code for the system's error number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import shlex
 
 _BASE = 60
-"""What exit codes are above the error numbers that they stand for."""
+"""Offset of exit codes above the error numbers."""
 _FOUND = (
     errno.ENOENT,
     errno.EACCES,
@@ -24,26 +24,26 @@ _FOUND = (
     errno.ELOOP,
 )
 MOST_LINKS = 40
-"""Links that Linux follows on the way to one file."""
+"""Links followed by Linux in one path."""
 LONGEST_PATH = 4096
-"""Bytes from which on Linux takes a path no more."""
+"""Bytes from which on Linux rejects a path."""
 _LONGEST_NAME = 255
-"""Bytes that a file's name has on nearly every file system."""
+"""Bytes of a file's name on nearly every file system."""
 
 
 def error_number(exit_code: int) -> int:
-    """Return the error number that an exit code of `explain` stands for, 0 if it is none of those."""
+    """Return the error number of an exit code of `explain`, 0 for any other."""
     return exit_code - _BASE if exit_code - _BASE in _FOUND else 0
 
 
 def failing(number: int) -> str:
-    """Return the command that ends a text with an error number."""
+    """Return the command to end a text with an error number."""
     return f"exit {_BASE + number}"
 
 
-# Goes down to $path, through links that the shell cannot look through, as what they point at is missing or out of
-# reach. Leaves it as $entry, and the directory that it is in as $folder. The search permission is asked for with the
-# name `.`, as BusyBox has an opinion of its own on what root may enter. $1: what was to be done.
+# Walks down $path, through links that the shell cannot follow, as their target is missing or unreachable. Leaves the
+# path in $entry, and its directory in $folder. Search permission is tested with the name `.`, as BusyBox has rules of
+# its own for root. $1: the purpose.
 _EXPLAIN = f"""\
 explain() {{
   folder= entry=/ rest=$path links=0
@@ -77,8 +77,8 @@ explain() {{
   explain_"$1"
 }}
 """
-# Each is what is in the way of one thing, when nothing is on the way to it. `look` follows a link, `link` does not;
-# `read` and `write` are of a file, `list`, `pack` and `fill` of a directory.
+# Each explains the failure of one operation, once the parents are fine. `look` follows a link, `link` does not; `read`
+# and `write` take a file, `list`, `pack` and `fill` a directory.
 _PURPOSES = f"""\
 explain_look() {{ [ -e "$entry" ] || {failing(errno.ENOENT)}; }}
 explain_link() {{ [ -e "$entry" ] || [ -L "$entry" ] || {failing(errno.ENOENT)}; }}
@@ -125,7 +125,7 @@ explain_rmtree() {{
   [ -L "$entry" ] || closed 'w'
 }}
 """
-# What they ask. Nobody changes a file system that is mounted for reading: that is no question of permissions.
+# Their tests. A file system mounted read-only is no matter of permissions.
 _QUESTIONS = f"""\
 unwritable() {{
   best= how=
@@ -160,16 +160,16 @@ closed() {{
 }}
 """
 EXPLAIN = _EXPLAIN + _PURPOSES + _QUESTIONS
-"""Functions for `explaining`. Set in front: $path, absolute."""
+"""Functions for `explaining`. Set before the text: $path, absolute."""
 
 # Files.
 
 SMALL = 16 * 1024
-"""Bytes up to which a file's contents are in a command, or are read by the shell itself."""
-# A relative path is taken from where the command runs, the session's directory. One that is too long is refused here,
-# as some programs go a part of the way. `missing` ends a text at once where nothing is at $path, and nothing but its
-# name can be the reason. The shell's own `read` takes a small file without a process. It ends with success at a NUL or
-# at the limit, and does not set the variable where reading fails.
+"""Bytes up to which a command carries a file's contents, or the shell itself reads a file."""
+# A relative path starts at the command's directory, the session's. A path that is too long is refused here, as some
+# programs follow a part of it. `missing` ends a text at once if there is no entry at $path and its name is the only
+# possible reason. The shell's own `read` loads a small file without a process. `read` succeeds at a NUL or at the
+# limit, and does not set the variable if reading fails.
 FUNCTIONS = f"""\
 absolute() {{
   case $path in '~') path=$HOME ;; '~/'*) path=$HOME/${{path#'~/'}} ;; esac
@@ -202,34 +202,34 @@ show() {{
   exec cat -- "$path"
 }}
 """
-"""Functions that the texts below use, see `Request.functions`."""
+"""Functions of the texts below, see `ShellRequest.functions`."""
 
 
 def resolving(path: str) -> str:
-    """Return what sets $path, to an absolute one without a slash at its end."""
+    """Return text to set $path to an absolute path without a final slash."""
     return exactly(path.rstrip("/") or "/")
 
 
 def exactly(path: str) -> str:
-    """Return what sets $path, to an absolute one."""
+    """Return text to set $path to an absolute path."""
     return f"path={shlex.quote(path)}; absolute\n"
 
 
 def explaining(path: str, purpose: str) -> str:
-    """Return what ends with the error number of what is in the way of something, and succeeds if nothing is.
+    """Return text that ends with the error number of an obstacle, and succeeds without one.
 
-    It needs `EXPLAIN`, too.
+    It needs `EXPLAIN` too.
     """
     return f"{exactly(path)}explain {purpose}; exit 0"
 
 
 def reading(path: str, command: str) -> str:
-    """Return what runs a command on a regular file, whose path it finds in $path. It fails if the command does."""
+    """Return text to run a command on a regular file, given in $path. It fails if the command fails."""
     return f"{exactly(path)}readable\n{command}\n"
 
 
 def printing(path: str, limit: int | None = None) -> str:
-    """Return what prints a regular file, or at most so many of its bytes."""
+    """Return text to print a regular file, or at most so many of its bytes."""
     if limit == 0:
         return reading(path, ":")
     most = f"{SMALL}" if limit is None else f"{min(limit, SMALL)} {limit}"
@@ -237,20 +237,20 @@ def printing(path: str, limit: int | None = None) -> str:
 
 
 def describing(path: str) -> str:
-    """Return what prints a regular file behind a line of its permission bits, in octal, and its size, if it can."""
+    """Return text to print a regular file after a line with its octal permission bits and size, if available."""
     return reading(path, 'echo "$(stat -Lc \'%a %s\' -- "$path" 2>/dev/null)"; exec cat -- "$path"')
 
 
 # Entries of directories.
 
 NO_STAT = 47
-"""Exit code by which the texts below say that the target lacks what lists a directory."""
+"""Exit code for a target without the programs to list a directory."""
 THE_ROOT = 48
-"""Exit code by which they say that it is all of the target's files that would be removed."""
+"""Exit code for the attempt to remove the root directory."""
 FIELDS = "%f %s %Y %u %g"
-"""What `stat` is asked for: kind and permissions in hexadecimal, bytes, time of change, user and group."""
+"""The fields of `stat`: kind and permissions in hexadecimal, bytes, modification time, user and group."""
 
-# One `stat` takes many names, and its %N tells what a link points to, so that there is no process for each.
+# One `stat` takes many names, and its %N prints a link's target, so that no entry needs a process of its own.
 _LIST = """\
 cd -P -- "$path" && [ -r . ] || exit 1
 stat -c %f . >/dev/null && command -v find >/dev/null || exit {no_stat}
@@ -261,7 +261,7 @@ find . ! -name . -prune -exec stat -c '{mark} {fields} %n//%N' -- {{}} + 2>/dev/
 _MKDIR = """\
 {parents}mkdir {mode}-- "$path" || {kept}exit 1
 """
-# It is asked once more what it is behind every link on the way, as `..` and the like lead to the root, too.
+# The resolved directory is compared too, as `..` and links also lead to the root.
 _REMOVE = """\
 missing
 [ -L "$path" ] || [ -e "$path" ] || exit 1
@@ -274,11 +274,11 @@ fi
 
 
 def statting(path: str, *, follow: bool) -> str:
-    """Return what prints the `FIELDS` of what is at a path, and on the lines below what it points to, if it is a link.
+    """Return text to print the `FIELDS` of a path and, on the lines below, a link's target.
 
     Args:
         path: The path.
-        follow: Whether it is asked of what a link points to instead.
+        follow: True to describe a link's target instead.
     """
     stat = f'missing\nstat {"-L " if follow else ""}-c "{FIELDS}" -- "$path" || exit 1\n'
     link = "" if follow else 'if [ -L "$path" ]; then readlink -- "$path"; fi\n'
@@ -286,22 +286,22 @@ def statting(path: str, *, follow: bool) -> str:
 
 
 def existing(path: str) -> str:
-    """Return what succeeds if there is something at a path, and may end with the error number why not."""
+    """Return text that succeeds if a path exists. It may end with an error number."""
     return f'{exactly(path)}[ -e "$path" ] || {{ missing; exit 1; }}\n'
 
 
 def listing_entries(path: str, mark: str) -> str:
-    """Return what prints, for each entry of a directory, a mark, the `FIELDS`, `./` and the name, `//`, and its `%N`.
+    """Return text to print, for each entry of a directory, a mark, the `FIELDS`, `./` and the name, `//`, and `%N`.
 
     Args:
         path: The directory.
-        mark: A word that no name and no link has in it.
+        mark: A word absent from all names and links.
     """
     return f"{exactly(path)}{_LIST.format(mark=mark, fields=FIELDS, no_stat=NO_STAT)}"
 
 
 def making(path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> str:
-    """Return what makes a directory, see `TargetFiles.mkdir`."""
+    """Return text to make a directory, see `TargetFiles.mkdir`."""
     text = _MKDIR.format(
         parents='[ -d "${path%/*}/" ] || mkdir -p -- "${path%/*}/" || exit 1\n' if parents else "",
         mode="" if mode is None else f"-m {mode:o} ",
@@ -311,12 +311,12 @@ def making(path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> str
 
 
 def directory_path(path: str) -> str:
-    """Return the path of a directory without what makes no difference at its end."""
+    """Return the path of a directory without a meaningless ending such as `/.`."""
     return re.sub("(/+[.])+/*$", "", path).rstrip("/") or "/"
 
 
 def removing(path: str, *, recursive: bool) -> str:
-    """Return what removes what is at a path, and no more than a link where one is there."""
+    """Return text to remove the entry at a path; of a link, the link alone."""
     text = _REMOVE.format(
         slash=f"{failing(errno.ENOTDIR)}; " if path.endswith("/") else "",
         the_root=THE_ROOT,

@@ -1,4 +1,4 @@
-"""What is said to a shell that is no bash: dash, the ash of BusyBox, and what else is POSIX."""
+"""The dialect of other POSIX shells: dash, the ash of BusyBox, and the like."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from environments.shell.state import SessionState
 _OUT, _ERR, _LEASH, _LEASH_END, _STDIN = 8, 7, 6, 5, 4
 _OURS = re.compile(r"^export _[0-9a-f]{3}_[a-z_]+=.*\n", re.MULTILINE)
 _ITS_OWN_COMMAND = "\\unset -f command"
-"""Takes away a function that our text would call. A shell of this kind finds `unset`, but not `command`, before it, and
-cannot say what the function was, so that it is not brought back."""
+"""Removes a user's function that internal text would call. This kind of shell runs the builtin `unset`, but not
+`command`, ahead of a function; the function cannot be printed, and so is not restored."""
 _OPTION = re.compile(r"^set [-+]o (\S+)$", re.MULTILINE)
 
 
 class Posix(Dialect):
-    """A POSIX shell. Its descriptors have one digit, so that ours are set anew for each command and given back then.
+    """A POSIX shell. Its file descriptors have one digit, so internal ones are set and released for each command.
 
-    The shell's own output stays on the stream. What `set -x` says about our text is no message, and so dropped.
+    The shell's own output stays on the stream. The output of `set -x` about internal text is no message, and is
+    dropped.
     """
 
     name = "sh"
@@ -46,7 +47,6 @@ class Posix(Dialect):
         return self._name(Item(item).name.lower())
 
     def definitions(self) -> str:
-        """Return the first text, see `Dialect`. The leash is a pipe, which commands hold by a second opening."""
         texts = {self._name(name): self._finishing_text(name) for name in FINISHING_NAMES}
         texts |= {self._item(Item.EXIT): self._farewell(), self._item(Item.NUMBER): "0"}
         return "\n".join(
@@ -60,9 +60,9 @@ class Posix(Dialect):
         )
 
     def new_leash(self) -> str:
-        """Return what makes a pipe, see `Dialect`: a here-document is one. Of that the shell keeps the other end."""
+        # A here-document is a pipe. The shell keeps its other end.
         pipe, name = f"/proc/self/fd/{_LEASH}", self._item(Item.PIPE)
-        opened = f'\\exec {_LEASH}<>"${name}" {_LEASH_END}>"${name}"'  # none waits for the other
+        opened = f'\\exec {_LEASH}<>"${name}" {_LEASH_END}>"${name}"'  # neither open waits for the other
         return (
             f"\\exec {_LEASH}<<HX_LEASH\n\nHX_LEASH\n"
             f"if [ -p {pipe} ]; then \\exec {_LEASH_END}>{pipe}; {name}=/proc/self/fd/{_LEASH_END}; "
@@ -78,7 +78,6 @@ class Posix(Dialect):
         )
 
     def next(self) -> str:
-        """Return what gets ready for the next command, see `Dialect`."""
         number = self._item(Item.NUMBER)
         return f"{number}=$(({number}+1)); {self._mark(self._value(Item.NUMBER))}\n"
 
@@ -86,19 +85,19 @@ class Posix(Dialect):
         return f"\\command unset {self._item(Item.COMMAND)}\n"
 
     def _look_for_leftovers(self) -> str:
-        # Where nobody holds the other end, writing to the pipe is the end of whoever does.
+        # Without a reader on the other end, a write to the pipe ends the writer.
         probe = f"(\\command trap - PIPE; \\command printf x >&{_LEASH_END}) 2>/dev/null"
         held = self._item(Item.LEFT)
         return f'{held}=0; if [ -p "{self._value(Item.PIPE)}" ] && {probe}; then {held}=1; fi\n'
 
     def _here(self) -> str:
-        # Where $PWD is frozen, what is built in does not know where the shell is.
+        # With a frozen $PWD, builtins report a wrong directory.
         here = self._item(Item.HERE)
         known = 'case ${PWD-} in /*) \\command test "$PWD" -ef . ;; *) ! : ;; esac'
         return f"{here}=; {known} || {here}=$(\\command -p env pwd) || :\n"
 
     def _report(self, how: str) -> str:
-        """Return what reports the state. Where others may write in between, it is not reported but at the next end."""
+        """Return text for a state report. While other processes may write there, the report waits for the next end."""
         number = self._value(Item.NUMBER)
         end = f"\\command printf '\\0%s\\0' \"{number}\""
         exports = "\\command export -p; \\command printf 'umask '; \\command umask"
@@ -109,8 +108,8 @@ class Posix(Dialect):
         return text if how == "merge" else f'if [ "{self._value(Item.LEFT)}" = 0 ]; then {text}fi\n'
 
     def _farewell(self) -> str:
-        """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
-        # While no command runs, its end is that of none: the number is the next command's already.
+        """Return the trap on EXIT. It runs within the redirections of the command that ends the shell."""
+        # Between commands, EXIT belongs to no command: the number is already the next command's.
         idle = f"case ${{{self._item(Item.COMMAND)}+x}} in x) ;; *) {self._item(Item.NUMBER)}=0 ;; esac\n"
         first = f"{self._item(Item.CODE)}=$? {self._item(Item.LEFT)}=0\n{_ITS_OWN_COMMAND}\n{idle}"
         head = f"{first}\\command trap - EXIT\n"
@@ -119,7 +118,7 @@ class Posix(Dialect):
     # A request.
 
     def _loading(self, request: Request) -> bytes:
-        # What `set -a` is on for would be exported, and a long command is too long for that.
+        # `set -a` would export the command, and a long command exceeds the limit of the environment.
         flags = self._item(Item.FLAGS)
         text = f"{flags}=$-;\\command set +a;"
         if request.command_file:
@@ -131,7 +130,7 @@ class Posix(Dialect):
         return text.encode("utf-8", "surrogateescape")
 
     def _evaluating(self, request: Request) -> str:
-        return f'\\command eval " {self._value(Item.COMMAND)}"'  # the space, as it may begin with a dash
+        return f'\\command eval " {self._value(Item.COMMAND)}"'  # the space, as the command may begin with a dash
 
     def _redirections(self, request: Request) -> str:
         stdin = ""
@@ -142,32 +141,31 @@ class Posix(Dialect):
         return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
 
     def _finishing(self, request: Request) -> str:
-        # Where a command has removed our texts, the shell ends with that command's exit code.
+        # If a command has removed the texts, the shell ends with its exit code.
         code = self._item(Item.CODE)
         finish = f'"${{{self._name(finishing_name(request))}-\\\\command exit ${code}}}"'
         return f"{code}=$?;{_ITS_OWN_COMMAND};\\command eval {finish}"
 
     def redirecting(self, directory: str) -> str:
-        """Return what has the shell speak elsewhere, see `Dialect`. Its own output goes along."""
+        # The shell's own output is redirected too.
         return f"{super().redirecting(directory)}\\exec 1>&{_OUT} 2>&{_ERR}\n"
 
-    # What an earlier shell held.
+    # The state of an earlier shell.
 
     @classmethod
     def unsetting(cls, name: str, kept: Collection[str]) -> str:
-        """Return what unsets all exported variables but some, see `Dialect`."""
         each = f'{name}=${{{name}#export }}; echo "${{{name}%%=*}}"'
         names = f"$(\\command export -p | while IFS= read -r {name}; do {each}; done)"
         keep = "|".join(("''|*[!A-Za-z0-9_]*|[0-9]*", *kept))
         return f'for {name} in {names}; do case ${name} in {keep}) ;; *) unset -v "${name}" ;; esac; done'
 
     def restoring(self, state: SessionState, *, functions: bool) -> str:
-        """Return the text, see `Dialect`. A shell of this kind cannot say what functions it has."""
+        # This kind of shell cannot print its functions.
         if not state.reported:
             return ""
         name = self._name("n")
         unset = self.unsetting(name, ("PWD", "OLDPWD"))
-        exports = _OURS.sub("", state.exports)  # with `set -a`
+        exports = _OURS.sub("", state.exports)  # exported by `set -a`
         options = "\n".join(
             f"\\command {found[0]}" for found in _OPTION.finditer(state.functions) if found[1] not in NEVER_RESTORED
         )

@@ -1,4 +1,4 @@
-"""Shell text that packs, unpacks and lists whole directories of a target by `tar`."""
+"""Texts that pack, unpack and list whole directories of a target with `tar`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from environments.shell.dialect.files import exactly, resolving
 
 OWNER = stat.S_IRWXU
-"""The permission bits without which a directory's owner can make nothing in it."""
+"""The permission bits a directory's owner needs to create files in it."""
 NO_TAR = 46
-"""Exit code by which the texts below say that there is no `tar`."""
+"""Exit code for a target without `tar`."""
 BATCH = 100
-"""Directories to change with one `chmod`."""
+"""Directories per `chmod`."""
 
-# With its options a variable could have it leave out files, or write elsewhere.
+# The variable's options could make tar leave out files, or write elsewhere.
 _HAS_TAR = f"command -v tar >/dev/null || exit {NO_TAR}\nunset TAR_OPTIONS\n"
-# A directory that is there keeps its permissions, as it may be a home, or one that others write to as well.
+# An existing directory keeps its permissions: it may be a home, or shared with other writers.
 _GO_IN = """\
 made=
 if [ ! -d "$path" ]; then mkdir -p -- "$path" && chmod 700 -- "$path" || exit 1; made=1; fi
 cd -P -- "$path" || exit 1
 """
-# BusyBox writes through a link to a directory as if it were one, and no tar writes into what is not to be written to.
+# BusyBox writes through a link to a directory, and no tar writes into a directory without write permission.
 _CLEAR = """\
 if [ -z "$made" ]; then
   for d in {folders}; do
@@ -34,7 +34,7 @@ if [ -z "$made" ]; then
   done
 fi
 """
-# But for root, BusyBox gives permissions only to what it makes, and not those that the umask takes away.
+# Unless run by root, BusyBox sets permissions only on new files, and only bits within the umask.
 _UNPACK = """\
 umask 0
 tar -xpof - || exit 1
@@ -45,11 +45,11 @@ if [ -n "$made" ]; then touch -d @{time} . 2>/dev/null; chmod {mode:o} .; fi
 _GO_TO = """\
 cd -P -- "$path" && [ -r . ] || exit 1
 """
-# Only of GNU tar it is known that it can, and takes the names as they are.
+# Only GNU tar is known to support this, with literal names.
 _LEAVE_OUT = """\
 case $(tar --version 2>/dev/null) in *'GNU tar'*) set -- --anchored --no-wildcards --exclude-from=- ;; esac
 printf '%s\\n' {names} | """
-# A name that goes over two lines is left out of the list, so that the file is taken for a new one.
+# A name with a newline is left out of the list, so its file counts as new.
 _LIST_FILES = """\
 cd -P -- "$path" 2>/dev/null && LC_ALL=C find . -type f ! -path '*
 *' -exec stat -c "%s %Y %n" {} + 2>/dev/null
@@ -58,14 +58,13 @@ cd -P -- "$path" 2>/dev/null && LC_ALL=C find . -type f ! -path '*
 
 
 def unpacking(path: str, folders: Mapping[str, int], mode: int, time: int) -> str:
-    """Return what unpacks its input into a directory; owners are not taken over.
+    """Return text to unpack its input into a directory, without the owners.
 
     Args:
-        path: The directory, which is made.
-        folders: The names, relative to it, of all directories that come, each behind the one it is in, and their
-            permission bits.
-        mode: The permission bits that it gets itself if it is made.
-        time: The time of change that it then gets, in seconds.
+        path: The directory, made if missing.
+        folders: All directories in the archive: names relative to `path`, parents first, with permission bits.
+        mode: The permission bits of `path`, if made.
+        time: The modification time of `path`, if made, in seconds.
     """
     clear = _CLEAR.format(folders=_words(folders))
     finish = "".join(_closing(folders)) + _END_UNPACKING.format(mode=mode, time=time)
@@ -73,7 +72,7 @@ def unpacking(path: str, folders: Mapping[str, int], mode: int, time: int) -> st
 
 
 def _closing(folders: Mapping[str, int]) -> Iterator[str]:
-    """Return what takes permissions from directories that their owner is not to write to, those further down first."""
+    """Return text to remove owner's permissions from directories, children first."""
     closed = [(name, bits) for name, bits in folders.items() if bits & OWNER != OWNER]
     for bits, group in itertools.groupby(reversed(closed), lambda folder: folder[1]):
         names = [name for name, _ in group]
@@ -86,27 +85,27 @@ def _words(names: Iterable[str]) -> str:
 
 
 def packing(path: str, unwanted: Collection[str]) -> str:
-    """Return what packs a directory.
+    """Return text to pack a directory.
 
     Args:
         path: The directory.
-        unwanted: Names, relative to it, of files that may be left out.
+        unwanted: Names, relative to it, of files to leave out if possible.
     """
     leave_out = _LEAVE_OUT.format(names=_words(unwanted)) if unwanted else ""
     return f'{_HAS_TAR}{exactly(path)}{_GO_TO}set --\n{leave_out}tar "$@" -cf - . || exit 1'
 
 
 def listing(path: str) -> str:
-    """Return what prints size, time of change in seconds, and name of each regular file of a directory, if it can."""
+    """Return text to print size, modification time in seconds, and name of each regular file of a directory."""
     return f"{resolving(path)}{_LIST_FILES}"
 
 
 def looking(path: str, names: Sequence[str]) -> str:
-    """Return what prints the time there in seconds, then size, time of change and name of files of a directory.
+    """Return text to print the target's time in seconds, then size, modification time and name of files.
 
     Args:
         path: The directory.
-        names: The files, relative to it; those that are not there are left out.
+        names: The files, relative to it; missing files are left out.
     """
     batches = (_words(names[begin : begin + BATCH]) for begin in range(0, len(names), BATCH))
     stats = "".join(f'stat -c "%s %Y %n" -- {batch} 2>/dev/null\n' for batch in batches)
@@ -114,5 +113,5 @@ def looking(path: str, names: Sequence[str]) -> str:
 
 
 def dropping(path: str, names: Iterable[str]) -> str:
-    """Return what removes files of a directory, which are named relative to it."""
+    """Return text to remove files of a directory, named relative to it."""
     return f'{resolving(path)}cd -P -- "$path" && rm -f -- {_words(names)}'

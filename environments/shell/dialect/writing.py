@@ -1,7 +1,7 @@
-"""Shell text that writes, moves and removes single files of a target, in the step that checks whether it may.
+"""Texts that write, move and remove single files of a target, each check and write in one step.
 
-What the texts have in common are functions, which a shell is given once, see `Request.functions`: parsing them takes
-as long as all else that a small write does in the shell itself.
+The texts share functions, sent to a shell once, see `ShellRequest.functions`: parsing them takes as long as all else in
+a small write.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from environments.shell.dialect.files import FUNCTIONS, LONGEST_PATH, MOST_LINKS
 from environments.write_guard import WriteGuard
 
 NOT_HERE = 45
-"""Exit code by which the texts below report that the target lacks what takes the contents."""
+"""Exit code for a target without the program to decode the contents."""
 REFUSED, CHANGED, IS_CRLF, EXISTS = 44, 43, 42, 41
-"""Exit codes for conditions of writing that do not hold. The first has the reason in its output."""
+"""Exit codes for broken conditions of writing. REFUSED prints the reason."""
 FAILED = 40
-"""Exit code by which they report that a file cannot be written, before the last program has a code of its own."""
+"""Exit code for a failed write, before the last program has its own exit code."""
 LAST_FAILED = frozenset((1, 2, 4, 126, 127, 137))
-"""Exit codes of the last program of a quick text, `mv` or `sed`, or of a target that has none: all is as it was."""
+"""Exit codes of the last program of a quick text, `mv` or `sed`, or of a target without this program: the file is
+unchanged."""
 NOT_SIMPLE = 49
-"""Exit code by which they report that they do not replace a part of a file, as it is not as simple as they need it."""
+"""Exit code for a file too complex for an in-place replacement."""
 HAS_SED, NO_SED = "sed", "no sed"
-"""Printed by a quick text that replaces a file, as it found the `sed` that it needs, or not."""
+"""Printed by a quick text after a replacement: the needed `sed` was found, or not."""
 BLOCK = 1024 * 1024
-"""Bytes that are moved at a time. `head` moves 8 KB, or in BusyBox one."""
+"""Bytes moved at a time. `head` moves 8 KB, or in BusyBox one."""
 
-# The shell goes into the directory and works there on the bare name, so that no directory on the way can be swapped for
-# a link between the look and the write. What is missing is made one by one, as `mkdir -p` follows such a link.
-# A link is followed from the directory that it is in, so that what it points at is replaced.
+# The shell enters the directory and works on the bare name, so that no directory of the path can be swapped for a link
+# between check and write. Missing directories are made one by one, as `mkdir -p` follows such a link. A link is
+# followed from its own directory, so that its target is replaced.
 _FIND = f"""\
 refuse() {{ echo "$@"; exit {REFUSED}; }}
 lost() {{ [ -z "$guard" ] || refuse lost; exit {FAILED}; }}
@@ -97,8 +98,8 @@ find_place() {{
   [ -z "$unless_crlf" ] || ! crlf || exit {IS_CRLF}
 }}
 """
-# The shell's own `read` takes what a small file holds into $now, or the beginning of another one. It ends with success
-# at a NUL or at the limit. Without `-d` it would skip NULs, and go through all of a file that holds nothing else.
+# The shell's own `read` loads a small file into $now, or the beginning of a larger file. `read` succeeds at a NUL or at
+# the limit. Without `-d` it would skip NULs, and read all of a file with NULs alone.
 _COMPARE = f"""\
 begin() {{
   now= is_small=
@@ -125,9 +126,9 @@ same_digest() {{
   fi
 }}
 """
-# The permissions of a file that is there are kept. The umask gives them where it can, as `chmod` is a process. Bits
-# have three digits, the last three. The end of a stream may be that of the link it comes over, so that its bytes are
-# counted. A rename to what has just become a directory would be a move into it: BusyBox has `-T`, macOS has not.
+# An existing file keeps its permissions. The umask sets them where possible, as `chmod` is a process. Mode bits have
+# three digits, the last three. An end of stream may be the end of the link, so bytes are counted. A rename to a path
+# that has just become a directory would move into the directory: BusyBox has `-T`, macOS has not.
 _PUT = f"""\
 prepare() {{
   owner= later=1 part=./.hermes-$unique
@@ -162,11 +163,10 @@ finish() {{
   [ -z "$new" ] || echo new
 }}
 """
-# The last process takes the place of the shell, and is not ended before it has put the file into its place. GNU sed
-# does by itself what otherwise `stat`, `chown` and `mv` do: `-i` writes into a file beside the first, which gets the
-# permissions and the owner of that, and then its name. It leaves out what was there, as one line that ends at a NUL,
-# and takes another such line by `R`: all of its input. `r` would do, too, but takes an input that it cannot open for an
-# empty one, where `R` has it open already.
+# The last process replaces the shell, and renames the file before its end. GNU sed replaces `stat`, `chown` and `mv`:
+# `-i` writes a file beside the first, copies permissions and owner, and renames it. sed drops the old contents as one
+# line that ends at a NUL, and reads another such line by `R`: all of its input. `r` would work too, but takes an input
+# without read permission for an empty one; `R` uses the open descriptor.
 _PUT_QUICKLY = f"""\
 is_for_sed() {{
   [ "$sed" = 1 ] && [ -z "$new$mode" ] && [ -n "$is_small" ] && [ -n "$now" ] || return 1
@@ -216,24 +216,24 @@ put_quickly() {{
 }}
 """
 WRITING = _FIND + _COMPARE + _PUT + _PUT_QUICKLY
-"""The functions that all texts below use, beside `FUNCTIONS`."""
+"""The functions of all texts below, beside `FUNCTIONS`."""
 
 
 def needed(guard: WriteGuard | None) -> tuple[str, ...]:
-    """Return the functions that the texts below use with a guard, see `Request.functions`."""
+    """Return the functions of the texts below for a guard, see `ShellRequest.functions`."""
     return (FUNCTIONS, WRITING) if guard is None else (FUNCTIONS, WRITING, _judging(guard))
 
 
 @functools.lru_cache(maxsize=8)
 def _judging(guard: WriteGuard) -> str:
-    """Return functions that end a text if a file must not be written, given by names below the shell's directory.
+    """Return functions that end a text if a file must not be written. Names are relative to the shell's directory.
 
-    `judge` is called for each place on the way, `judge_aliases` for a file that may have several names.
+    `judge` is called for each directory of the path, `judge_aliases` for a file with possibly several names.
     """
-    # A bash takes $PWD from the names on the way, so that a link which is gone by now could make it wrong. What
-    # /proc/self/cwd leads to is right. It is compared by its text, but where a denied path is a link or behind one:
-    # then `-ef` asks the system, from the directory that the shell is in upwards. Of a denied path that is missing, the
-    # nearest directory that is there is known in the same way, and the names below it are compared.
+    # A bash derives $PWD from names, so a removed link could make $PWD wrong. The target of /proc/self/cwd is right. It
+    # is compared as text, unless a denied path is a link or behind a link: then `-ef` asks the system, from the shell's
+    # directory upwards. For a missing denied path, the nearest existing directory is compared by `-ef`, and the names
+    # below as text.
     denied, name = [_word(path) for path in guard.denied], _name_of(guard)
     above = {folder for path in guard.denied for folder in PurePosixPath(path).parents if folder.name not in ("", "~")}
     links = [*map(_word, sorted(map(str, above))), *denied]
@@ -279,40 +279,40 @@ def _name_of(guard: WriteGuard | None) -> str:
 
 
 def _any(test: str, paths: Iterable[str]) -> str:
-    """Return a test whether any of some paths passes a test. One for all takes half the time of one for each."""
+    """Return a test for any of some paths. One test for all takes half the time of one for each."""
     return f"[ {' -o '.join(test.format(path) for path in paths)} ]"
 
 
 def _word(path: str) -> str:
-    """Return a path as a word of the text, without a slash at its end. $home is where the home directory really is."""
+    """Return a path as a word of the text, without a final slash. $home is the resolved home directory."""
     if path == "~" or path.startswith("~/"):
         return '"$home"' + (shlex.quote(path[1:]) if path[1:] else "")
     return shlex.quote(path.rstrip("/"))
 
 
 def _given(path: str, guard: WriteGuard | None, **values: object) -> str:
-    """Return what sets the variables of the functions."""
+    """Return text to set the variables of the functions."""
     given = {"guard": _name_of(guard), "path": path.rstrip("/") or "/", **values}
     return f"export LC_ALL=C\n{' '.join(f'{key}={shlex.quote(str(value))}' for key, value in given.items())}\n"
 
 
 def _finding(path: str, conditions: WriteConditions, **values: object) -> str:
-    """Return what goes to a file, sets $new unless there is one, and ends if the conditions do not hold."""
+    """Return text to enter a file's directory, set $new unless the file exists, and end on broken conditions."""
     new, crlf = ("1" if each else "" for each in (conditions.must_be_new, conditions.unless_crlf))
     text = f"{_given(path, conditions.guard, must_be_new=new, unless_crlf=crlf, **values)}find_place\n"
     return text if conditions.expected is None else f"{text}{_comparing(conditions.expected)}"
 
 
 def _comparing(expected: bytes) -> str:
-    """Return what ends with `CHANGED` unless `./$name` holds these bytes."""
-    import hashlib  # which few files need
+    """Return text that ends with `CHANGED` unless `./$name` has these bytes."""
+    import hashlib  # needed for few files
 
     given, text = f"{len(expected)} {hashlib.sha256(expected).hexdigest()}", as_text(expected)
     return f"same_digest {given}\n" if text is None else f"same_text {given} {shlex.quote(text)}\n"
 
 
 def as_text(data: bytes) -> str | None:
-    """Return bytes as they can stand in shell text; None if they are many, hold NUL bytes or are not UTF-8."""
+    """Return bytes as shell text; None if they are too many, contain NUL bytes or are not UTF-8."""
     if len(data) > SMALL or b"\0" in data:
         return None
     try:
@@ -324,17 +324,17 @@ def as_text(data: bytes) -> str | None:
 def placing(
     path: str, command: str, mode: str = "", size: int | None = None, conditions: WriteConditions = ANY, part: str = ""
 ) -> str:
-    """Return what puts what a command prints in the place of a file, in one step, and prints `new` if none was there.
+    """Return text to replace a file by a command's output in one step, and print `new` if there was no file.
 
-    It ends with one of the codes `REFUSED`, `CHANGED`, `IS_CRLF` and `EXISTS` if the conditions do not hold.
+    The text ends with `REFUSED`, `CHANGED`, `IS_CRLF` or `EXISTS` on broken conditions.
 
     Args:
         path: The file.
-        command: Prints its contents.
-        mode: Its permission bits, in octal; empty keeps those that are there, or takes the usual ones.
-        size: Its bytes, if they are known; with fewer, what is there stays as it is.
+        command: Prints the contents.
+        mode: The permission bits in octal; empty keeps existing bits, or takes the umask's.
+        size: The bytes, if known; with fewer, the file stays unchanged.
         conditions: Conditions.
-        part: The last part of the name of the file beside it that is written first; empty is a new one.
+        part: The suffix of the temporary file's name; empty makes a new name.
     """
     return f'{_finding(path, conditions, **_place(mode, size, part))}prepare\n{command} >"$part"\nfinish\n'
 
@@ -345,7 +345,7 @@ def _place(mode: str, size: int | None = None, part: str = "") -> dict[str, obje
 
 
 def saying(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "") -> str:
-    """Return what puts a text in the place of a file; `NOT_HERE` where `printf` is a program, which shows its words.
+    """Return text to replace a file by a text; `NOT_HERE` if `printf` is a program with visible arguments.
 
     The arguments are those of `placing`.
     """
@@ -355,18 +355,18 @@ def saying(path: str, text: str, mode: str = "", conditions: WriteConditions = A
 def saying_quickly(
     path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "", has_sed: bool | None = None
 ) -> str:
-    """Return what does the same as `saying` with one process less, or two.
+    """Return text with the effect of `writing_text` and one or two processes less.
 
-    If the last step fails, with one of the codes `LAST_FAILED`, a file beside the place is left: then the same is to be
-    done again by `saying`, with the same name for that.
+    If the last step fails, with one of the codes `LAST_FAILED`, a temporary file is left: repeat by `writing_text`,
+    with the same `part`.
 
     Args:
         path: The file.
-        text: Its contents.
-        mode: Its permission bits.
+        text: The contents.
+        mode: The permission bits.
         conditions: Conditions.
-        part: The last part of the name of the file beside it.
-        has_sed: Whether the target has GNU sed; None is to find out, and print `HAS_SED` if it has.
+        part: The suffix of the temporary file's name.
+        has_sed: True if the target has GNU sed; None to look for GNU sed, and print `HAS_SED` or `NO_SED`.
     """
     sed = "" if has_sed is None else int(has_sed)
     finding = _finding(path, conditions, sed=sed, **_place(mode, part=part))
@@ -377,30 +377,30 @@ _HAS_PRINTF = f'[ -n "${{BASH_VERSION-}}" ] || case $(command -V printf) in *bui
 
 
 def replacing(path: str, old: str, new: str, guard: WriteGuard) -> str:
-    """Return what replaces the only occurrence of a text in a small file, and prints what that held before.
+    """Return text to replace the only occurrence of a text in a small file, and print the old contents.
 
-    It ends with `NOT_SIMPLE` where the file holds the text not once, or NULs or carriage returns, or no newline at its
-    end; where there is none; and where the target has no GNU sed. It may end with any other code but 0, too: then the
-    file is as it was.
+    The text ends with `NOT_SIMPLE` if the file is missing, has not exactly one occurrence, contains NULs or carriage
+    returns, or lacks a final newline; or if the target has no GNU sed. After any other exit code but 0 the file is
+    unchanged too.
 
     Args:
         path: The file.
         old: The text.
-        new: What takes its place.
-        guard: Files that are not written.
+        new: The replacement.
+        guard: Denied files.
     """
     given = f"old={shlex.quote(old)}\nput={shlex.quote(new)}\n"
     return f"exec 2>/dev/null\n{_finding(path, WriteConditions(guard), sed=1, looks=1, mode='')}{given}replace_once\n"
 
 
 def decoding(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY) -> str:
-    """Return what puts bytes, given as base64, in the place of a file; `NOT_HERE` where nothing there decodes it."""
+    """Return text to replace a file by base64-encoded bytes; `NOT_HERE` if the target has no decoder."""
     check = f"command -v base64 >/dev/null || exit {NOT_HERE}\n"
     return check + placing(path, f"echo {text} | base64 -d", mode, conditions=conditions)
 
 
 def taking(size: int) -> str:
-    """Return what prints so many bytes of its input, and leaves what is behind them unread."""
+    """Return text to print so many bytes of its input, and leave the rest unread."""
     if size <= BLOCK:
         return f"head -c {size}"
     blocks, exactly = (size - 1) // BLOCK, "dd iflag=fullblock status=none"
@@ -412,16 +412,16 @@ fi"""
 
 
 def checking(path: str, conditions: WriteConditions) -> str:
-    """Return what ends with one of the codes of `placing` if the conditions do not hold, and changes nothing."""
+    """Return text that ends with one of `placing`'s codes on broken conditions, and changes no file."""
     return _finding(path, conditions, looks=1)
 
 
 def moving(source: str, target: str, guard: WriteGuard) -> str:
-    """Return what gives a file another path, and ends with one of the codes of `placing` if it may not have that."""
+    """Return text to rename a file. It ends with one of `placing`'s codes if the new path is denied."""
     there = _given(target, guard, looks="")
     return f'{resolving(source)}source=$path\n{there}enter_first\nvacant\nrenamed "$source"\n'
 
 
 def deleting(path: str, guard: WriteGuard) -> str:
-    """Return what removes a file if it is there, and ends with one of the codes of `placing` if it may not."""
+    """Return text to remove a file if present. It ends with one of `placing`'s codes if the file is denied."""
     return f'{_given(path, guard, looks=1)}enter_first\nrm -f -- "./$name"\n'

@@ -86,7 +86,7 @@ def test_scrubbing_without_the_program_env_opens_no_shell(tmp_path: Path) -> Non
             super().start_target()
             Path(self._path.name, "env").unlink()
 
-    said = "made by the program env, which is missing here"
+    said = "the program env, which sets the environment, is missing"
     bare = Bare(load_settings("local", cwd=str(tmp_path), scrub_env=True))
     with bare as env, pytest.raises(EnvironmentStartError, match=said):
         env.execute("true")

@@ -1,4 +1,4 @@
-"""The example of docs/agents.md."""
+"""The example of deepagents in docs/agents.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
-from page import run_example
+from page import DOCKER, run_example
 from place import PLACE
 
 if PLACE.own:
@@ -23,7 +23,13 @@ class Scripted(GenericFakeChatModel):
 def test_the_pages_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = {"name": "execute", "args": {"command": "wc -l < /etc/passwd"}, "id": "1"}
     model = Scripted(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("That many.")]))
-    names = run_example("deepagents", 0, tmp_path, '"anthropic:claude-sonnet-4-5"', model)
+    names = run_example(
+        "deepagents",
+        tmp_path,
+        {DOCKER: "**SETTINGS", '"anthropic:claude-sonnet-4-5"': "MODEL"},
+        SETTINGS=dict(PLACE.settings),
+        MODEL=model,
+    )
     *_, told, answer = names["done"]["messages"]
     assert int(told.content.split()[0]) > 1
     assert capsys.readouterr().out == f"{answer.content}\n" == "That many.\n"

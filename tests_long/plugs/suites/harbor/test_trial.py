@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from page import example, replaced
 from place import PLACE
-
-PLUG = "hermes_env.plugs.harbor:HermesEnvironment"
 
 
 def trial(task: Path, folder: Path, *more: str) -> dict[str, object]:
-    """Run a trial, and return its result."""
-    given = {name: value for name, value in PLACE.settings.items() if name != "image"}
-    argv = [Path(sys.executable).with_name("harbor"), "trial", "start", "--path", task, "--trials-dir", folder]
-    argv += ["--trial-name", "shout", "--env", PLUG, *more]
-    for name, value in given.items():
-        argv += ["--environment-kwarg", f"{name}={value}"]
+    """Run a trial by the command of docs/agents.md, and return its result."""
+    settings = [f"--environment-kwarg {name}={value}" for name, value in PLACE.settings.items() if name != "image"]
+    words = {
+        "TASK": str(task),
+        "--environment-kwarg backend=docker": " ".join(settings),
+        "--agent oracle": "",
+        "\\\n": "",
+    }
+    _, *argv = shlex.split(replaced(example("Harbor"), words))
+    argv = [str(Path(sys.executable).with_name("harbor")), *argv, "--trials-dir", str(folder)]
+    argv += ["--trial-name", "shout", *more]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "shout" / "result.json").read_text())

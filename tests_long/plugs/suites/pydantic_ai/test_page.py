@@ -1,11 +1,11 @@
-"""The example of docs/agents.md."""
+"""The example of pydantic-ai in docs/agents.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from page import run_example
+from page import DOCKER, run_example
 from place import PLACE
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -22,5 +22,11 @@ def counted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
 
 
 def test_the_pages_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_example("pydantic_ai", 0, tmp_path, '"anthropic:claude-sonnet-4-5"', FunctionModel(counted))
+    run_example(
+        "pydantic-ai",
+        tmp_path,
+        {DOCKER: "**SETTINGS", '"anthropic:claude-sonnet-4-5"': "MODEL"},
+        SETTINGS=dict(PLACE.settings),
+        MODEL=FunctionModel(counted),
+    )
     assert capsys.readouterr().out == "True\n"

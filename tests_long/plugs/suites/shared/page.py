@@ -1,4 +1,4 @@
-"""The examples of a plug's page in docs/plugs, run in this place with a model that needs no service."""
+"""The frameworks' examples in docs/agents.md, run in this place with a model that needs no service."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-from place import PLACE
+PAGE = Path(__file__).parents[4] / "docs" / "agents.md"
+DOCKER = '"docker", image="python:3.12-slim"'
+"""The settings in the examples."""
 
-PAGES = Path(__file__).parents[4] / "docs" / "plugs"
-_DOCKER = '"docker", image="python:3.12-slim"'
+
+def example(heading: str) -> str:
+    """Return the text of the example below the heading of a framework."""
+    (section,) = re.findall(rf"^### {re.escape(heading)}\n(.*?)^##", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (text,) = re.findall(r"^```\w+\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    return str(text)
 
 
-def run_example(plug: str, number: int, folder: Path, model: str = "", stand_in: object = None) -> dict[str, Any]:
-    """Run one example of a page as a program of its own, and return its global names.
+def replaced(text: str, words: dict[str, str]) -> str:
+    """Return a text with words replaced, each of which it has."""
+    for word, other in words.items():
+        assert word in text
+        text = text.replace(word, other)
+    return text
+
+
+def run_example(heading: str, folder: Path, words: dict[str, str], **names: object) -> dict[str, Any]:
+    """Run a Python example as a program of its own, and return its global names.
 
     Args:
-        plug: The name of the page.
-        number: The index of the example among the page's Python blocks.
+        heading: The heading of its framework.
         folder: A directory for the program.
-        model: The expression in it that is a model.
-        stand_in: The model in its place.
+        words: Words of the example that are replaced, such as its model's by the name of a stand-in.
+        names: Global names of the program, for these words.
     """
-    code = re.findall(r"^```python\n(.*?)^```", (PAGES / f"{plug}.md").read_text(), re.DOTALL | re.MULTILINE)[number]
-    for there, here in ((_DOCKER, "**SETTINGS"), (model, "MODEL")):
-        assert there in code
-        code = code.replace(there, here) if there else code
     program = folder / "example.py"
-    program.write_text(code)
-    return runpy.run_path(str(program), {"SETTINGS": dict(PLACE.settings), "MODEL": stand_in}, "__main__")
+    program.write_text(replaced(example(heading), words))
+    return runpy.run_path(str(program), dict(names), "__main__")

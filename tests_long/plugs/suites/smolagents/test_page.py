@@ -1,11 +1,11 @@
-"""The example of docs/agents.md."""
+"""The example of smolagents in docs/agents.md."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from page import run_example
+from page import DOCKER, run_example
 from place import PLACE
 from smolagents.models import ChatMessage, MessageRole, Model
 
@@ -20,5 +20,11 @@ class Adding(Model):
 
 
 def test_the_pages_example_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_example("smolagents", 0, tmp_path, "InferenceClientModel()", Adding(model_id="scripted"))
+    run_example(
+        "smolagents",
+        tmp_path,
+        {DOCKER: "**SETTINGS", "InferenceClientModel()": "MODEL"},
+        SETTINGS=dict(PLACE.settings),
+        MODEL=Adding(model_id="scripted"),
+    )
     assert capsys.readouterr().out.endswith("5.0\n")

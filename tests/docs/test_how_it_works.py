@@ -1,0 +1,70 @@
+"""docs/how-it-works.md and docs/adding-a-backend.md have the names of the code; the drawing of the rooms is current."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from collections import defaultdict
+
+from docs.documents import ROOT
+
+PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution", "hermes_env")
+PAGES = [(ROOT / f"docs/{name}.md").read_text() for name in ("how-it-works", "adding-a-backend")]
+TEXT = PAGES[0]
+FILE_ENDINGS = {"py", "md", "yaml", "toml", "json", "svg", "tmp", "pyc"}
+OTHERS = {"env", "asyncio", "terminal", *PACKAGES}
+"""Words before a point that are no class and no module of ours."""
+THEIRS = {"SecretStr"}
+MOST_WORDS = 3_000
+
+
+def members() -> dict[str, set[str]]:
+    """The functions and classes of each module, by its name, and the methods and base classes of each class."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found[node.name] |= {each.name for each in node.body if hasattr(each, "name")}
+                found[node.name] |= {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
+        found[file.stem] |= {each.name for each in tree.body if hasattr(each, "name")}
+    return found
+
+
+def names_in(text: str) -> set[tuple[str, str]]:
+    """The pairs `Class.method` and `module.function` that stand as code outside of blocks."""
+    prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    pairs = re.findall(r"`(\w+)\.(\w+)[^`.]*`", prose)
+    return {(owner, name) for owner, name in pairs if name not in FILE_ENDINGS and owner not in OTHERS}
+
+
+def test_each_method_and_function_on_the_page_exists() -> None:
+    there = members()
+    assert len(names_in(TEXT)) > 40
+    assert [f"{owner}.{name}" for page in PAGES for owner, name in names_in(page) if name not in there[owner]] == []
+
+
+def test_each_class_on_the_page_exists() -> None:
+    there = members()
+    classes = {name for page in PAGES for name in re.findall(r"`([A-Z][a-z]\w+)`", page)}
+    assert classes
+    assert sorted(classes - there.keys() - THEIRS) == []
+
+
+def test_each_method_that_a_backend_may_override_exists() -> None:
+    there = members()
+    base = there["PersistentShellEnvironment"] | there["BaseEnvironment"]
+    table = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", PAGES[1], re.MULTILINE)
+    names = {name for cell in table for name in re.findall(r"`([a-z_]+)`", cell)} - {"hermes"}
+    assert len(names) > 8
+    assert sorted(names - base) == []
+
+
+def test_the_drawing_of_the_rooms_is_made_from_the_imports_of_today() -> None:
+    script = runpy.run_path(str(ROOT / "docs/rooms_picture.py"))
+    assert script["picture"]() == script["PICTURE"].read_text(), "make docs draws it anew"
+
+
+def test_the_page_is_short() -> None:
+    assert len(TEXT.split()) <= MOST_WORDS
