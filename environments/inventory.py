@@ -18,7 +18,7 @@ from environments.starting import Start
 log = logger(__name__)
 
 OnLook = Callable[[Sequence[str]], object]
-"""Called with the names of the backends still being listed: at the begin, and after each backend. Called in any
+"""Called with the names of the backends still being listed: first, and after each backend. Called in any
 thread."""
 
 

@@ -26,7 +26,7 @@ _CONTROL = re.compile(
 )
 _STRING_ENDS = "\x07\x18\x1a\x9c"
 _STRING = "\x9d"
-"""Placeholder for the begin of an unterminated control string."""
+"""Placeholder for the beginning of an unterminated control string."""
 _COLOUR = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*m")
 _RESET = "\x1b[0m"
 LONGEST = 256
@@ -112,7 +112,7 @@ def _unfinished(control: str, string: str | None) -> str:
 class PlainText(_Pieces):
     """Text for a model, shown as it arrives. Like `plain`, but shown text is final.
 
-    A carriage return therefore begins a new line, and backspaces reach back to the begin of their piece.
+    A carriage return therefore begins a new line, and backspaces reach back to the beginning of their piece.
     """
 
     def __init__(self) -> None:

@@ -171,7 +171,7 @@ def find_forms(text: str, before: str = "") -> list[Found]:
 
 
 def behind(before: str, text: str) -> str:
-    """Prepend the preceding character, protected from matching as a `BOUNDARY` at the begin of the text."""
+    """Prepend the preceding character, protected from matching as a `BOUNDARY` at the beginning of the text."""
     return f"_{before}{text}" if before else text
 
 

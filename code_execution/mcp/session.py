@@ -1,4 +1,4 @@
-"""The tools of an open MCP session as functions, called from a script's threads on the session's event loop."""
+"""Tools of an open MCP session as functions, called from a script's threads on the session's event loop."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from rpc import tools_from_schemas
 T = TypeVar("T")
 Function = Callable[..., object]
 MAX_TOOLS = 1_000
-"""How many tools a server may list. Each is a function in the script's module."""
+"""Limit of tools per server. Each is a function in the script's module."""
 LISTING_LIMIT = 60.0
-"""Seconds for the tools to be listed."""
+"""Seconds to list the tools."""
 
 
 class McpTools(Mapping[str, Function]):
-    """The tools of a session by their names. They are listed at the first look at them, or when this is awaited."""
+    """Tools of a session by name. Listed at the first access, or when awaited."""
 
     def __init__(
         self, session: ClientSession | Client, prefix: str, only: Collection[str] | None, timeout: float | None
@@ -122,10 +122,10 @@ def _leave_out(tool: Tool, why: str) -> SettingsError:
 
 
 class SessionLoop:
-    """The event loop of the thread that makes this, for calls from other threads. On asyncio and on trio.
+    """The event loop of the creating thread, for calls from other threads. On asyncio and on trio.
 
     Raises:
-        ValueError: There is none in this thread.
+        ValueError: This thread has no event loop.
     """
 
     def __init__(self) -> None:
@@ -138,13 +138,13 @@ class SessionLoop:
         self._token = token
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Await some work on the loop, and wait for it. The scope of this thread cancels it.
+        """Run a coroutine on the loop, and wait for the result. Cancelling this thread's scope cancels the coroutine.
 
         Raises:
-            ValueError: This is the loop's own thread, which would wait for itself.
+            ValueError: This is the loop's own thread, where the wait would never end.
             CallCancelledError: The scope was cancelled.
             TerminalError: The loop has ended.
-            Exception: The work's own.
+            Exception: The coroutine's own error.
         """
         stage_here = _running_here()
         if stage_here and stage_here.native_token is self._token.native_token:
@@ -154,10 +154,10 @@ class SessionLoop:
                 "tools as a mapping in async code, await mcp_tools(session)"
             )
 
-        async def settled() -> T:  # it sees the context variables, and so the scope, of the thread that waits
+        async def settled() -> T:  # runs with the context variables, and so the scope, of the waiting thread
             with anyio.CancelScope() as scope, ended_in_scope(lambda: self._soon(scope.cancel)):
                 return await work()
-            raise CallCancelledError("the call of an MCP tool was cancelled, as nobody waits for it any more")
+            raise CallCancelledError("the call of an MCP tool was cancelled by its caller")
 
         try:
             return anyio.from_thread.run(settled, token=self._token)
