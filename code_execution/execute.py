@@ -233,7 +233,7 @@ def errors_as_results(env: BaseEnvironment, began: float) -> Iterator[list[Execu
     try:
         yield failed
     except TerminalError as error:
-        env.model_view().hide_in(error)
+        env.model_view().redact_error(error)
         if isinstance(error, EnvironmentLostError | EnvironmentStartError | SettingsError | UnsupportedError):
             raise
         failed.append(not_run(str(error), time.monotonic() - began))

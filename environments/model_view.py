@@ -212,7 +212,7 @@ class ModelView:
             return tuple(self._redacted(item) for item in value)
         return value
 
-    def hide_in(self, error: BaseException) -> None:
+    def redact_error(self, error: BaseException) -> None:
         """Remove secrets and controls from an error's message, output and causes."""
         seen: set[int] = set()
         found: BaseException | None = error

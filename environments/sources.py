@@ -370,14 +370,17 @@ def _distinct_names() -> frozenset[str]:
 @cache
 def _homes() -> Mapping[str, tuple[str, ...]]:
     """Return the sections of each setting by its names in the file, including those of hermes-agent."""
-    from environments.legacy import OLDER
+    from environments.legacy import HERMES_AGENT_SETTINGS
 
     homes: dict[str, tuple[str, ...]] = {}
     built_in = [_prefixed(backend_settings_class(backend)).items() for backend in BUILT_IN]
     names = [name for settings in built_in for both in settings for name in both]
     ours = [("terminal", name) for name in ("backend", *GENERAL, *names)]
     ours += [(section, name) for section, names in SECTIONS.items() for name in names]
-    for section, name in (*ours, *((older.section, older.key) for older in OLDER if older.section != "security")):
+    for section, name in (
+        *ours,
+        *((older.section, older.key) for older in HERMES_AGENT_SETTINGS if older.section != "security"),
+    ):
         homes[name] = tuple(dict.fromkeys((*homes.get(name, ()), section)))
     return homes
 

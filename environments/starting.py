@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
 from environments.cancellation import CancelScope, check_scope, current_scope, current_start_limit, holding
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.log import logger
-from environments.loop import Pieces, current, in_worker, shielded, spawn
+from environments.loop import OutputQueue, current, in_worker, shielded, spawn
 from environments.observation.events import current_operation
 from environments.plain_number import plain_number
 
@@ -60,7 +60,7 @@ class Progress:
 OnProgress = Callable[[Progress], object]
 """Callback for progress: of a transfer in the waiting thread, of a start in a worker thread. The work waits for its
 return."""
-reports_of: ContextVar[Pieces | None] = ContextVar("hermes_reports", default=None)
+reports_of: ContextVar[OutputQueue | None] = ContextVar("hermes_reports", default=None)
 """Carries reports to the thread that waits for a transfer; None reports in the current thread."""
 
 
@@ -450,13 +450,13 @@ def unstoppable() -> AbstractContextManager[None]:
     return holding(_current, None)
 
 
-def is_unwanted() -> bool:
+def is_abandoned() -> bool:
     """True if no caller waits for the current thread: its scope was cancelled, or its event set."""
     scope, limit = current_scope(), current_start_limit()
     return bool((scope and scope.cancelled) or (limit and limit.interrupted))
 
 
-def reason_to_leave() -> tuple[str, bool] | None:
+def stop_reason() -> tuple[str, bool] | None:
     """Return the reason to stop waiting for a start, and True for a time limit; None to keep waiting."""
     scope, limit = current_scope(), current_start_limit()
     if scope and scope.cancelled:
