@@ -49,8 +49,8 @@ KEPT_WORKERS = 2
 """Number of worker threads that stay when idle, the first created: Python 3.12 starts no thread during the program's
 exit."""
 
-AT_EXIT = "the program is at its end, and everything that it ran was ended"
-FORKED = "this process was forked in the middle of the call, which is its parent's"
+AT_EXIT = "the program is exiting, and all its commands were ended"
+FORKED = "this process was forked during the call, which belongs to the parent"
 
 log = logger(__name__)
 
@@ -531,7 +531,7 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Any, bytes]
     """
     thread = current()
     if thread.is_current:
-        raise TerminalError("a call that waits was made on the loop's own thread")
+        raise TerminalError("a blocking call was made on the loop thread")
     bell = _thread.allocate_lock()
     bell.acquire()
 
