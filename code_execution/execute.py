@@ -104,7 +104,7 @@ def execute_code(
         session_env: True to pass the session's exported variables as the last command left them, except names of
             secrets not allowed by name; see docs/scripts.md.
         mcp_servers: True to add the tools of the MCP servers in the settings; None is True unless `tools` are given.
-            See docs/mcp-tools.md.
+            See docs/mcp.md.
         before_script: Approves or denies the script, in place of the environment's hook; see docs/approvals.md.
         before_tool_call: Approves or denies each tool call, in place of the environment's hook.
         record: Local file for a record of the script and of all work of its tools, beside the environment's record; see
@@ -233,7 +233,7 @@ def errors_as_results(env: BaseEnvironment, began: float) -> Iterator[list[Execu
     try:
         yield failed
     except TerminalError as error:
-        env.model_view().hide_in(error)
+        env.model_view().redact_error(error)
         if isinstance(error, EnvironmentLostError | EnvironmentStartError | SettingsError | UnsupportedError):
             raise
         failed.append(not_run(str(error), time.monotonic() - began))

@@ -12,7 +12,7 @@ from code_execution.result import with_truncation_notice
 from code_execution.session_program import LARGEST_FIGURE, MOST_FIGURES
 from code_execution.settings import CodeExecutionSettings
 from environments.errors import TerminalError
-from environments.loop import Pieces
+from environments.loop import OutputQueue
 from environments.model_view import ModelView
 from environments.output import AttachedProcess, BoundedCapture, Channel, LiveText, LoopSink, TextCallback
 
@@ -277,7 +277,9 @@ class ScriptCapture:
         pieces: Queue to the output callback; None without a callback.
     """
 
-    def __init__(self, settings: CodeExecutionSettings, view: Callable[[], ModelView], pieces: Pieces | None) -> None:
+    def __init__(
+        self, settings: CodeExecutionSettings, view: Callable[[], ModelView], pieces: OutputQueue | None
+    ) -> None:
         self._limits = {Channel.STDOUT: settings.max_stdout_bytes, Channel.STDERR: settings.max_stderr_bytes}
         self._captures = {channel: BoundedCapture(limit) for channel, limit in self._limits.items()}
         self._view, self._pieces = view, pieces

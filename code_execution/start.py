@@ -19,7 +19,7 @@ from code_execution.staging import Staging, input_from_file, remove_here
 from code_execution.time_budget import TimeBudget
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.files import removing
+from environments.files import removal_command
 from environments.log import logger
 from environments.loop import Call, current, done, in_worker, spawn, value_of
 from environments.output import LoopSink
@@ -156,7 +156,7 @@ class PythonProcess:
         if not self.is_supervised:
             await in_worker(remove_here, self.directory, limit)
         elif not self.messages.removed:
-            text = f"{removing(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"
+            text = f"{removal_command(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"
             removal = in_worker(partial(self._env.internal.execute, text, timeout=limit))
             await side_by_side({"its directory": removal}, time.monotonic() + limit)
 

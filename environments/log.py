@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import logging
 
 
-def redacted(record: logging.LogRecord) -> bool:
+def redact(record: logging.LogRecord) -> bool:
     """Redact the secrets of all environments in a log record, before any handler. Always returns True.
 
     The filter of all our loggers. Add the same filter to handlers that receive other records.
@@ -73,7 +73,7 @@ class Log:
             import logging
 
             self._made = logging.getLogger(self._name)
-            self._made.addFilter(redacted)  # filters of a logger do not apply to its children
+            self._made.addFilter(redact)  # filters of a logger do not apply to its children
         return self._made
 
 

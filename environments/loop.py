@@ -26,7 +26,7 @@ from environments.cancellation import holding
 from environments.errors import REFUSALS, TerminalError, without_cause
 from environments.log import logger
 from environments.output import Channel
-from environments.poller import Delay, Poller
+from environments.poller import Poller, Timer
 
 T = TypeVar("T")
 _P = ParamSpec("_P")
@@ -49,8 +49,8 @@ KEPT_WORKERS = 2
 """Number of worker threads that stay when idle, the first created: Python 3.12 starts no thread during the program's
 exit."""
 
-AT_THE_END = "the program is at its end, and everything that it ran was ended"
-FORKED = "this process was forked in the middle of the call, which is its parent's"
+AT_EXIT = "the program is exiting, and all its commands were ended"
+FORKED = "this process was forked during the call, which belongs to the parent"
 
 log = logger(__name__)
 
@@ -69,7 +69,7 @@ class Pausable(Protocol):
         """Resume reading."""
 
 
-class Pieces:
+class OutputQueue:
     """Output queued by the loop for a callback in another thread, with back-pressure on the stream.
 
     A stream is paused while more than `QUEUED` bytes wait.
@@ -178,7 +178,7 @@ class Call(Generic[T]):
     ) -> None:
         self.work, self.owner, self._wake = work, owner, wake
         self.context = copy_context()
-        self.pieces = Pieces(self.wake) if wants_pieces else None
+        self.pieces = OutputQueue(self.wake) if wants_pieces else None
         self.session: object = None
         """The session whose lock the work holds."""
         self.task: asyncio.Task[None] | None = None
@@ -192,7 +192,7 @@ class Call(Generic[T]):
         """Schedule the wake-up of the caller. On the loop."""
         current().poller.wakes.append(self._wake)
 
-    async def serve(self) -> None:
+    async def run(self) -> None:
         """Run the work and wake the caller. On the loop."""
         try:
             self.value = await self.work(self)
@@ -202,9 +202,9 @@ class Call(Generic[T]):
         self.done = True
         self.wake()
         if self.left:
-            self.undone()
+            self.undo_result()
 
-    def undone(self) -> None:
+    def undo_result(self) -> None:
         """Undo a result without a receiver. On the loop."""
         if self.undo and self.error is None:
             current().spawn(self.undo(self.value))
@@ -234,7 +234,7 @@ class LoopThread:
         self.has_ended = False
         """True once the loop has stopped at the program's exit."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._delays: dict[float, Delay] = {}
+        self._timers: dict[float, Timer] = {}
         self._closings: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._workers = WorkerThreads(self)
         self._begun = _thread.allocate_lock()
@@ -278,7 +278,7 @@ class LoopThread:
         return True
 
     @property
-    def is_mine(self) -> bool:
+    def is_current(self) -> bool:
         """True in the loop thread."""
         return self.thread == _thread.get_ident()
 
@@ -295,15 +295,15 @@ class LoopThread:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def delay(self, seconds: float) -> Delay:
-        """Return the shared timer of a delay in seconds, see `Delay`. For a small number of distinct delays."""
-        return self._delays.get(seconds) or self._delays.setdefault(seconds, Delay(self.loop, seconds))
+    def timer(self, seconds: float) -> Timer:
+        """Return the shared timer of a delay in seconds, see `Timer`. For a small number of distinct delays."""
+        return self._timers.get(seconds) or self._timers.setdefault(seconds, Timer(self.loop, seconds))
 
     def at_end(self, closing: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Register a coroutine function for the program's exit, after all tasks, such as to close a client."""
         self._closings.append(closing)
 
-    def lend_workers(self) -> None:
+    def run_lookups_on_workers(self) -> None:
         """Run asyncio's host lookups on our worker threads: its own threads end before the callbacks of `atexit`."""
         from concurrent.futures import ThreadPoolExecutor  # needed by few clients
 
@@ -322,7 +322,7 @@ class LoopThread:
         if self.left:
             self.abandon()
         if not call.left:
-            call.task = self.loop.create_task(call.serve(), context=call.context)
+            call.task = self.loop.create_task(call.run(), context=call.context)
 
     def abandon(self) -> None:
         """Cancel the work of calls whose callers have left."""
@@ -334,7 +334,7 @@ class LoopThread:
             if call.pieces is not None:
                 call.pieces.drop()
             if call.done:
-                call.undone()
+                call.undo_result()
             elif call.task:
                 self._keep(call.task)
                 call.task.cancel()
@@ -471,7 +471,7 @@ def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 _making = _thread.allocate_lock()
 _current: LoopThread | None = None
-_of_parents: list[LoopThread | None] = []
+_parent_loops: list[LoopThread | None] = []
 """Referenced forever in a forked child: collecting a parent's loop would remove descriptors from the parent's epoll."""
 
 
@@ -530,8 +530,8 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Any, bytes]
             started.
     """
     thread = current()
-    if thread.is_mine:
-        raise TerminalError("a call that waits was made on the loop's own thread")
+    if thread.is_current:
+        raise TerminalError("a blocking call was made on the loop thread")
     bell = _thread.allocate_lock()
     bell.acquire()
 
@@ -547,18 +547,18 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Any, bytes]
             if call.pieces and on_piece:
                 try:
                     with calling_back(call):
-                        _hand_over(thread, call.pieces, on_piece)
+                        _deliver(thread, call.pieces, on_piece)
                 except Exception:  # raised by the callback; ends the work first
                     thread.leave(call)
-                    while not (call.done or thread.has_ended or thread in _of_parents):
+                    while not (call.done or thread.has_ended or thread in _parent_loops):
                         bell.acquire(True, SLICE)
                     raise
             elif done and call.error is None:
                 return call.value  # type: ignore[no-any-return]  # no exception can intervene: the call would be left
             elif done:
                 break
-            elif ended or thread in _of_parents:
-                raise TerminalError(AT_THE_END if ended else FORKED)
+            elif ended or thread in _parent_loops:
+                raise TerminalError(AT_EXIT if ended else FORKED)
             else:
                 bell.acquire(True, SLICE)
     except BaseException:
@@ -587,14 +587,14 @@ def waits_for(work: Callable[..., Awaitable[Any]]) -> Callable[[_Method], _Metho
     return mark
 
 
-class OfProcess(Protocol):
+class ProcessBound(Protocol):
     """An object usable by its own process only."""
 
     def check_process(self) -> None:
         """Raise TerminalError in any other process."""
 
 
-_Thing = TypeVar("_Thing", bound=OfProcess)
+_Thing = TypeVar("_Thing", bound=ProcessBound)
 
 
 def on_loop(work: Callable[Concatenate[_Thing, _P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Thing, _P], T]:
@@ -635,7 +635,7 @@ def work_of(method: Callable[..., object]) -> Callable[..., Awaitable[Any]] | No
     return partial(work, method.__self__) if work else None  # type: ignore[attr-defined]  # a bound method
 
 
-def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Any, bytes], object]) -> None:
+def _deliver(thread: LoopThread, pieces: OutputQueue, on_piece: Callable[[Any, bytes], object]) -> None:
     taken = 0
     for channel, data in pieces.pop_all():
         taken += len(data)
@@ -645,7 +645,7 @@ def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Any, byte
 
 def _forget() -> None:
     global _current, _making
-    _of_parents.append(_current)
+    _parent_loops.append(_current)
     _current, _making = None, _thread.allocate_lock()
 
 

@@ -99,7 +99,7 @@ def channel_name(channel: Channel) -> ChannelName:
     return "stderr" if channel is Channel.STDERR else "stdout"
 
 
-def listener(on_output: object) -> LiveOutput | None:
+def full_callback(on_output: object) -> LiveOutput | None:
     """Return a callback in its full form; a callback without a parameter for the channel is wrapped."""
     if on_output is None:
         return None

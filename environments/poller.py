@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from _socket import socketpair  # its sockets are closed with the last reference, whatever is raised around them
+from _socket import socketpair  # closed with the last reference, despite exceptions
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -32,19 +32,19 @@ class Poller(DefaultSelector):
         super().__init__()
         self.wakes: list[Action] = []
         """Functions that wake other threads, called after the ready tasks."""
-        self._handed_in: deque[Action] = deque()
+        self._submitted: deque[Action] = deque()
         self._watchers: dict[int, dict[int, Action]] = {}
         self._is_polling = False
-        self._bell, self._cord = socketpair()
-        self._cord.setblocking(False)
-        self.watch_readable(self._bell.fileno(), partial(self._bell.recv, 4096))
+        self._wake_reader, self._wake_writer = socketpair()
+        self._wake_writer.setblocking(False)
+        self.watch_readable(self._wake_reader.fileno(), partial(self._wake_reader.recv, 4096))
 
     def submit(self, function: Callable[..., object], *args: object) -> None:
         """Call a function on the loop soon. Callable from any thread, and safe against interruption at any point."""
-        self._handed_in.append(partial(function, *args))
+        self._submitted.append(partial(function, *args))
         if self._is_polling:  # set by the loop only, which checks the queue after setting it
             with contextlib.suppress(OSError):  # full: the loop wakes anyway; or closed
-                self._cord.send(b".")
+                self._wake_writer.send(b".")
 
     def watch_readable(self, descriptor: int, on_readable: Action | None) -> None:
         """Call a function whenever the descriptor is readable, until the next call; None stops watching."""
@@ -75,7 +75,7 @@ class Poller(DefaultSelector):
         # Wakes other threads, waits, and calls submitted functions and watchers. Returns asyncio's own events.
         self.wake_others()
         self._is_polling = True
-        if self._take_in() or self._handed_in:
+        if self._run_submitted() or self._submitted:
             timeout = 0
         ready = super().select(timeout)
         self._is_polling = False
@@ -87,7 +87,7 @@ class Poller(DefaultSelector):
                         _call(watcher)
             else:
                 others.append((key, events))
-        self._take_in()
+        self._run_submitted()
         return others
 
     def wake_others(self) -> None:
@@ -96,17 +96,17 @@ class Poller(DefaultSelector):
         for wake in wakes:
             _call(wake)
 
-    def _take_in(self) -> bool:
+    def _run_submitted(self) -> bool:
         """Call the submitted functions. Returns True if there were any."""
-        count = len(self._handed_in)  # functions submitted meanwhile run in the next turn
+        count = len(self._submitted)  # functions submitted meanwhile run in the next turn
         for _ in range(count):
-            _call(self._handed_in.popleft())
+            _call(self._submitted.popleft())
         return count > 0
 
     def close(self) -> None:
         super().close()
-        self._bell.close()
-        self._cord.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
 
 
 def _call(function: Action) -> None:
@@ -116,7 +116,7 @@ def _call(function: Action) -> None:
         log.exception("the loop thread met a fault")
 
 
-class Delay:
+class Timer:
     """A timer of one fixed delay for many functions. Nearly all are cancelled early, at almost no cost.
 
     Args:
@@ -130,18 +130,18 @@ class Delay:
         """Deadlines and functions by key, the earliest first."""
         self._is_set = False
 
-    def begin(self, key: object, function: Action) -> None:
+    def schedule(self, key: object, function: Action) -> None:
         """Schedule a function, replacing that of the same key."""
         self._due.pop(key, None)
         self._due[key] = (self._loop.time() + self._seconds, function)
         if not self._is_set:
             self._set(self._seconds)
 
-    def has(self, key: object) -> bool:
+    def is_scheduled(self, key: object) -> bool:
         """Return True if a function is scheduled."""
         return key in self._due
 
-    def end(self, key: object) -> None:
+    def cancel(self, key: object) -> None:
         """Cancel a function, if scheduled."""
         self._due.pop(key, None)
 

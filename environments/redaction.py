@@ -87,7 +87,7 @@ class Redactor:
             spans.append(begun)
         return _without(text, sorted(spans)) if spans else text
 
-    def begun(self, text: str, before: str = "") -> tuple[str, str]:
+    def safe_prefix(self, text: str, before: str = "") -> tuple[str, str]:
         """Return the beginning of a text without secrets, and the rest, where a secret may have begun.
 
         Prepend the rest to the next text.
@@ -138,7 +138,7 @@ class RedactedPieces:
         if final:
             self._pending = ""
             return self._redactor.text(text, before=self._before)
-        shown, self._pending = self._redactor.begun(text, self._before)
+        shown, self._pending = self._redactor.safe_prefix(text, self._before)
         self._before = text[: len(text) - len(self._pending)][-1:] or self._before
         return shown
 

@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
 from environments.cancellation import CancelScope, check_scope, current_scope, current_start_limit, holding
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.log import logger
-from environments.loop import Pieces, current, in_worker, shielded, spawn
+from environments.loop import OutputQueue, current, in_worker, shielded, spawn
 from environments.observation.events import current_operation
 from environments.plain_number import plain_number
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+T = TypeVar("T")
+
+log = logger(__name__)
 
 INTERVAL = 0.1
 """Minimum seconds between two reports of one step. The first report of a step is sent at once."""
@@ -60,7 +64,7 @@ class Progress:
 OnProgress = Callable[[Progress], object]
 """Callback for progress: of a transfer in the waiting thread, of a start in a worker thread. The work waits for its
 return."""
-reports_of: ContextVar[Pieces | None] = ContextVar("hermes_reports", default=None)
+reports_of: ContextVar[OutputQueue | None] = ContextVar("hermes_reports", default=None)
 """Carries reports to the thread that waits for a transfer; None reports in the current thread."""
 
 
@@ -121,12 +125,8 @@ class Reporter:
             pass  # an awaited callback whose call is over: a start may go on for other calls
         except Exception:
             if not self._has_failed:
-                from environments.log import logger  # with the first record
-
                 self._has_failed = True
-                logger(__name__).exception(
-                    "on_progress failed at %r; further errors of the callback are not logged", progress.what
-                )
+                log.exception("on_progress failed at %r; further errors of the callback are not logged", progress.what)
 
     @asynccontextmanager
     async def counting(self, what: str, total: int | None = None) -> AsyncIterator[Counter]:
@@ -220,11 +220,6 @@ class _CountedFile(io.BufferedIOBase):
 
     def truncate(self, size: int | None = None, /) -> int:
         return self._file.truncate(size)
-
-
-T = TypeVar("T")
-
-log = logger(__name__)
 
 
 class Start:
@@ -450,17 +445,17 @@ def unstoppable() -> AbstractContextManager[None]:
     return holding(_current, None)
 
 
-def is_unwanted() -> bool:
+def is_abandoned() -> bool:
     """True if no caller waits for the current thread: its scope was cancelled, or its event set."""
     scope, limit = current_scope(), current_start_limit()
     return bool((scope and scope.cancelled) or (limit and limit.interrupted))
 
 
-def reason_to_leave() -> tuple[str, bool] | None:
+def stop_reason() -> tuple[str, bool] | None:
     """Return the reason to stop waiting for a start, and True for a time limit; None to keep waiting."""
     scope, limit = current_scope(), current_start_limit()
     if scope and scope.cancelled:
-        return "what it was for was cancelled", False
+        return "its caller was cancelled", False
     if limit and limit.interrupted:
         return "it was interrupted", False
     if limit and limit.left <= 0:

@@ -25,7 +25,7 @@ def mcp_tools(
     The tools are listed when `execute_code` asks for them, and called on the session's event loop. The loop has to be
     free, so `execute_code` runs in another thread: `await anyio.to_thread.run_sync(...)`, or
     `hermes_env.aio.aexecute_code`. Combined with other tools in async code: `{**await mcp_tools(session), "mine":
-    mine}`. docs/mcp-tools.md describes the results.
+    mine}`. docs/mcp.md describes the results.
 
     Args:
         session: An open, initialized `ClientSession`, or an open `Client`. Call this function in the thread of the

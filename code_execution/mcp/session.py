@@ -15,7 +15,7 @@ from mcp import Client, ClientSession
 from mcp_types import PaginatedRequestParams, Tool
 
 from code_execution.mcp.results import ResultFiles, environment_of_script, value_of
-from environments.cancellation import ended_in_scope
+from environments.cancellation import on_scope_cancel
 from environments.errors import CallCancelledError, SettingsError, TerminalError
 from environments.plain_number import plain_number
 from environments.validation import closest
@@ -155,7 +155,7 @@ class SessionLoop:
             )
 
         async def settled() -> T:  # runs with the context variables, and so the scope, of the waiting thread
-            with anyio.CancelScope() as scope, ended_in_scope(lambda: self._soon(scope.cancel)):
+            with anyio.CancelScope() as scope, on_scope_cancel(lambda: self._soon(scope.cancel)):
                 return await work()
             raise CallCancelledError("the call of an MCP tool was cancelled by its caller")
 

@@ -53,21 +53,21 @@ class Verdict(Enum):
 
     BUSY = "busy"
     """The engine is overloaded; retry later."""
-    WRONG = "wrong"
+    PERMANENT = "permanent"
     """All other starts would fail in the same way."""
-    CHANCE = "chance"
+    TRANSIENT = "transient"
     """Other starts may succeed."""
 
 
 def verdict(error: BaseException) -> Verdict:
     """Classify the error of a start."""
     if isinstance(error, SettingsError | UnsupportedError | MissingExtraError):
-        return Verdict.WRONG
+        return Verdict.PERMANENT
     if any(_is_busy(each) for each in _chain(error)):
         return Verdict.BUSY
     if isinstance(error, EnvironmentStartError) and not isinstance(error, StartStoppedError):
-        return Verdict.WRONG
-    return Verdict.CHANCE
+        return Verdict.PERMANENT
+    return Verdict.TRANSIENT
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -104,7 +104,7 @@ class StartPlace:
         self._under_way = 0
         self._last = -math.inf
         self._refusals = 0
-        self._of_one_wave = 0
+        self._begun_before_refusal = 0
         """Starts begun before the first refusal: their refusals are not counted again."""
         self._closed_until = -math.inf
         self._watchers: set[Callable[[], object]] = set()
@@ -146,10 +146,10 @@ class StartPlace:
             Number of consecutive refusals.
         """
         self._under_way -= 1
-        if self._of_one_wave:
-            self._of_one_wave -= 1
+        if self._begun_before_refusal:
+            self._begun_before_refusal -= 1
         elif refused:
-            self._of_one_wave = self._under_way
+            self._begun_before_refusal = self._under_way
             self._refusals += 1
             self._closed_until = time.monotonic() + delay(self._refusals)
         if refused is False:

@@ -10,18 +10,18 @@ import time
 from dataclasses import dataclass, field
 
 from environments.base import BaseEnvironment
-from environments.cancellation import current_start_limit, ended_in_scope
+from environments.cancellation import current_start_limit, on_scope_cancel
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.loop import current
 from environments.plain_number import plain_number
-from environments.starting import is_unwanted, reason_to_leave, stopped_error
+from environments.starting import is_abandoned, stop_reason, stopped_error
 
 POLL_INTERVAL = 0.05
 """Seconds between checks of events and limits that cannot wake the loop."""
 
 
 @dataclass(eq=False, slots=True)
-class Member:
+class PooledEnvironment:
     """An environment of a pool."""
 
     env: BaseEnvironment | None = None
@@ -42,7 +42,7 @@ class Lease:
     """
 
     def __init__(self, backend: str, timeout: float | None, interrupt: threading.Event | None) -> None:
-        self.member: Member | None = None
+        self.member: PooledEnvironment | None = None
         """The granted environment."""
         self.refusal: BaseException | None = None
         """The engine's last refusal during the wait, for the error after a time-out."""
@@ -55,7 +55,7 @@ class Lease:
         self._error: BaseException | None = None
         self._wake = asyncio.Event()
 
-    def grant(self, member: Member) -> None:
+    def grant(self, member: PooledEnvironment) -> None:
         """Grant the lease an environment."""
         self.member = member
         self._wake.set()
@@ -65,7 +65,7 @@ class Lease:
         self._error = error
         self._wake.set()
 
-    async def wait(self) -> Member:
+    async def wait(self) -> PooledEnvironment:
         """Wait for the environment.
 
         Raises:
@@ -74,11 +74,11 @@ class Lease:
             BaseException: The error of a failed lease.
         """
         polls = self._interrupt is not None or current_start_limit() is not None
-        with ended_in_scope(lambda: current().soon(self._wake.set)):
+        with on_scope_cancel(lambda: current().soon(self._wake.set)):
             while self.member is None and self._error is None:
                 left = None if self._deadline is None else self._deadline - time.monotonic()
                 if left is not None and left <= 0:
-                    raise self._too_late() from self.refusal
+                    raise self._timeout_error() from self.refusal
                 self._check()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(POLL_INTERVAL, left or POLL_INTERVAL) if polls else left):
@@ -90,12 +90,12 @@ class Lease:
         return self.member
 
     def _check(self) -> None:
-        if is_unwanted() or (self._interrupt and self._interrupt.is_set()):
-            raise CallCancelledError("the call was cancelled while it waited for an environment of a pool")
-        if reason := reason_to_leave():
+        if is_abandoned() or (self._interrupt and self._interrupt.is_set()):
+            raise CallCancelledError("the call was cancelled while waiting for an environment of the pool")
+        if reason := stop_reason():
             raise stopped_error(self._backend, *reason)
 
-    def _too_late(self) -> StartStoppedError:
+    def _timeout_error(self) -> StartStoppedError:
         seconds = plain_number(self._timeout or 0)
         refused = f"; the last start was refused: {self.refusal}" if self.refusal else ""
         return StartStoppedError(

@@ -24,9 +24,9 @@ from environments.errors import TerminalError
 from environments.factory import environment_of
 from environments.log import logger
 from environments.loop import current, done, in_worker, run, shielded, spawn
-from environments.options import check_count, check_patience, check_seconds
+from environments.options import check_count, check_seconds, check_timeout
 from environments.pool.backoff import StartPlace, Verdict, delay, verdict
-from environments.pool.lease import Lease, Member
+from environments.pool.lease import Lease, PooledEnvironment
 from environments.registry import backend_class
 from environments.settings import EnvironmentSettings
 from environments.tasks import TaskSettings
@@ -35,7 +35,7 @@ RETRY_DELAY = 2.0
 """Seconds until the next step after a step failed by an unexpected error of a backend."""
 REFUSALS = 6
 """Consecutive refusals by an engine before waiting leases fail; with backoff, about half a minute."""
-ENDED_AT_ONCE = 16
+CLEANUPS_AT_ONCE = 16
 """Number of environments cleaned up in parallel when the pool closes."""
 
 log = logger(__name__)
@@ -115,23 +115,23 @@ class Pool:
         self._task_ids = (f"{self.settings.task_id}-{secrets.token_hex(3)}-{number}" for number in itertools.count(1))
         self._pid = os.getpid()
         # The rest belongs to the loop thread.
-        self._idle: list[Member] = []
-        self._lent: set[Member] = set()
-        self._starting: set[Member] = set()
-        self._ending: set[Member] = set()
+        self._idle: list[PooledEnvironment] = []
+        self._lent: set[PooledEnvironment] = set()
+        self._starting: set[PooledEnvironment] = set()
+        self._ending: set[PooledEnvironment] = set()
         self._waiting: deque[Lease] = deque()
         self._refusal: BaseException | None = None
         self._started = self._failed = self._failed_in_a_row = 0
-        self._stock_again = 0.0
+        self._retry_at = 0.0
         """Earliest time to start environments ahead after a failed start, on the monotonic clock."""
-        self._looked = time.monotonic()
+        self._last_check = time.monotonic()
         self._changed = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
+        self._maintenance: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._jobs: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         atexit.register(self.close)  # after the backend's import, so that `close` runs before the backend's own exit
         if min:
-            current().soon(self._begin)
+            current().soon(self._start_maintenance)
 
     # In the caller's thread.
 
@@ -165,14 +165,14 @@ class Pool:
         """Return a lease for `acquire`, for callers on an event loop. Arguments and errors: see `environment`."""
         self._check_process()
         if timeout is not None:
-            timeout = check_patience(timeout)
+            timeout = check_timeout(timeout)
         check_scope()
         return Lease(self.settings.env, timeout, interrupt)
 
     def release(self, lease: Lease) -> None:
         """End a lease, in any thread. Its environment is reset for the next lease, or removed."""
         if self._is_ours:
-            current().soon(self._take_back, lease)
+            current().soon(self._end_lease, lease)
 
     def stats(self) -> PoolStats:
         """Return the counts of the pool."""
@@ -220,13 +220,13 @@ class Pool:
             failed=self._failed,
         )
 
-    def _begin(self) -> None:
+    def _start_maintenance(self) -> None:
         """Start the maintenance task, unless running."""
-        if self._keeping is None and self._closing is None:
+        if self._maintenance is None and self._closing is None:
             self._place.watch(self._changed.set)
-            self._keeping = _apart(self._keep())
+            self._maintenance = _detached_task(self._maintain())
 
-    async def _keep(self) -> None:
+    async def _maintain(self) -> None:
         while self._closing is None:
             self._changed.clear()
             try:
@@ -244,9 +244,9 @@ class Pool:
         while (wait := self._next_start()) == 0:
             if wait := self._place.begin(self._limits):
                 break
-            member = Member()
+            member = PooledEnvironment()
             self._starting.add(member)
-            self._job(self._start(member))
+            self._spawn(self._start(member))
         return min(*waits, wait)
 
     def _next_start(self) -> float:
@@ -257,7 +257,7 @@ class Pool:
             return math.inf
         if supply < len(self._waiting):
             return 0.0
-        return max(0.0, self._stock_again - time.monotonic())
+        return max(0.0, self._retry_at - time.monotonic())
 
     def _remove_old(self) -> float:
         """Remove environments beyond `min` after their idle time, and return seconds until the next removal."""
@@ -273,17 +273,17 @@ class Pool:
         if not self._idle:
             return math.inf
         interval = self._limits.look_interval
-        if time.monotonic() - self._looked >= interval:
-            self._looked = time.monotonic()
+        if time.monotonic() - self._last_check >= interval:
+            self._last_check = time.monotonic()
             for member in self._idle.copy():
                 if not await in_worker(_is_ready, member) and member in self._idle:
                     log.info("%s: an environment was lost before it was lent", self._name)
                     self._remove(member)
-        return max(0.0, self._looked + interval - time.monotonic())
+        return max(0.0, self._last_check + interval - time.monotonic())
 
     # On the loop thread: starts.
 
-    async def _start(self, member: Member) -> None:
+    async def _start(self, member: PooledEnvironment) -> None:
         """Create and start an environment, permitted by the place."""
         try:
             settings = replace(self.settings, task_id=next(self._task_ids))
@@ -291,35 +291,35 @@ class Pool:
             self._check_open()
             await done(member.env.prepare)
         except BaseException as error:  # any error of an external backend or of a user's callback
-            self._start_failed(error)
-            await self._end(member)
+            self._on_start_failed(error)
+            await self._clean_up(member)
         else:
             self._place.end(refused=False)
             self._started += 1
             self._failed_in_a_row, self._refusal = 0, None
-            self._have_started(member)
+            self._on_started(member)
 
-    def _have_started(self, member: Member) -> None:
+    def _on_started(self, member: PooledEnvironment) -> None:
         if member in self._starting:  # False during removal, once the pool is closed
             self._starting.discard(member)
-            self._have_idle(member)
+            self._add_idle(member)
 
-    def _start_failed(self, error: BaseException) -> None:
+    def _on_start_failed(self, error: BaseException) -> None:
         meaning = verdict(error)
-        refusals = self._place.end({Verdict.BUSY: True, Verdict.WRONG: False}.get(meaning))
+        refusals = self._place.end({Verdict.BUSY: True, Verdict.PERMANENT: False}.get(meaning))
         if self._closing:
             return
         log.info("%s: a start of the pool has failed: %s", self._name, error)
         self._failed += 1
         self._failed_in_a_row += 1
-        self._stock_again = time.monotonic() + delay(self._failed_in_a_row)
+        self._retry_at = time.monotonic() + delay(self._failed_in_a_row)
         if meaning is Verdict.BUSY:
             self._refusal = error
             for lease in self._waiting:
                 lease.refusal = error
-        if meaning is Verdict.WRONG or (meaning is Verdict.BUSY and refusals >= REFUSALS):
+        if meaning is Verdict.PERMANENT or (meaning is Verdict.BUSY and refusals >= REFUSALS):
             self._fail_all(error)
-        elif meaning is Verdict.CHANCE and self._waiting:
+        elif meaning is Verdict.TRANSIENT and self._waiting:
             self._waiting.popleft().fail(error)
 
     def _fail_all(self, error: BaseException) -> None:
@@ -336,10 +336,10 @@ class Pool:
             EnvironmentStartError, CallCancelledError: See `environment`.
         """
         self._check_open()
-        self._begin()
+        self._start_maintenance()
         lease.refusal = self._refusal
         self._waiting.append(lease)
-        self._serve()
+        self._grant_leases()
         self._changed.set()
         while True:
             member = await lease.wait()
@@ -350,26 +350,26 @@ class Pool:
             self._check_open()
             lease.member = None
             self._waiting.appendleft(lease)  # first in the queue
-            self._serve()
+            self._grant_leases()
 
     def _check_open(self) -> None:
         if self._closing:
             raise _closed()
 
-    def _have_idle(self, member: Member) -> None:
+    def _add_idle(self, member: PooledEnvironment) -> None:
         member.idle_since = time.monotonic()
         self._idle.append(member)
-        self._serve()
+        self._grant_leases()
         self._changed.set()
 
-    def _serve(self) -> None:
+    def _grant_leases(self) -> None:
         while self._waiting and self._idle:
             member = self._idle.pop()
             member.uses += 1
             self._lent.add(member)
             self._waiting.popleft().grant(member)
 
-    def _take_back(self, lease: Lease) -> None:
+    def _end_lease(self, lease: Lease) -> None:
         if lease in self._waiting:
             self._waiting.remove(lease)
         member, lease.member = lease.member, None
@@ -378,15 +378,15 @@ class Pool:
         elif not lease.has_begun:
             self._lent.discard(member)
             member.uses -= 1
-            self._have_idle(member)
+            self._add_idle(member)
         elif member.uses < self._uses:
             self._lent.discard(member)
             self._starting.add(member)
-            self._job(self._renew(member))
+            self._spawn(self._reset(member))
         else:
             self._remove(member)
 
-    async def _renew(self, member: Member) -> None:
+    async def _reset(self, member: PooledEnvironment) -> None:
         """Reset an environment for the next lease."""
         assert member.env
         try:
@@ -394,26 +394,26 @@ class Pool:
             await done(member.env.prepare)
         except BaseException as error:
             log.info("%s: an environment is not lent again: %s", self._name, error)
-            await self._end(member)
+            await self._clean_up(member)
         else:
-            self._have_started(member)
+            self._on_started(member)
 
     # On the loop thread: ends.
 
-    def _remove(self, member: Member) -> None:
+    def _remove(self, member: PooledEnvironment) -> None:
         """Remove an environment in any state, in a separate task."""
-        self._have_ending(member)
-        self._job(self._end(member))
+        self._mark_ending(member)
+        self._spawn(self._clean_up(member))
 
-    def _have_ending(self, member: Member) -> None:
+    def _mark_ending(self, member: PooledEnvironment) -> None:
         if member in self._idle:
             self._idle.remove(member)
         self._lent.discard(member)
         self._starting.discard(member)
         self._ending.add(member)
 
-    async def _end(self, member: Member) -> None:
-        self._have_ending(member)
+    async def _clean_up(self, member: PooledEnvironment) -> None:
+        self._mark_ending(member)
         try:
             if member.env:
                 await done(member.env.cleanup)
@@ -426,32 +426,32 @@ class Pool:
     async def _close(self) -> None:
         """Close the pool. All callers wait for one task, which continues if a caller is cancelled."""
         if self._closing is None:
-            self._closing = spawn(self._end_all())
+            self._closing = spawn(self._clean_up_all())
         await shielded(self._closing)
 
-    async def _end_all(self) -> None:
+    async def _clean_up_all(self) -> None:
         self._place.unwatch(self._changed.set)
         self._changed.set()
         self._fail_all(_closed())
-        room = asyncio.Semaphore(ENDED_AT_ONCE)
+        room = asyncio.Semaphore(CLEANUPS_AT_ONCE)
 
-        async def end(member: Member) -> None:
+        async def end(member: PooledEnvironment) -> None:
             async with room:
-                await self._end(member)
+                await self._clean_up(member)
 
         await asyncio.gather(*map(end, {*self._idle, *self._lent, *self._starting}))
-        while self._jobs:
-            await asyncio.wait(self._jobs)
-        if self._keeping:
-            await shielded(self._keeping)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._maintenance:
+            await shielded(self._maintenance)
 
-    def _job(self, work: Coroutine[Any, Any, None]) -> None:
-        job = _apart(work)
-        self._jobs.add(job)
-        job.add_done_callback(self._jobs.discard)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        job = _detached_task(work)
+        self._tasks.add(job)
+        job.add_done_callback(self._tasks.discard)
 
 
-def _apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def _detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Run a coroutine outside of the scope and limits of the lease that caused it.
 
     The program's exit does not wait for the task, as `close` runs at exit.
@@ -459,7 +459,7 @@ def _apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return current().loop.create_task(work, context=Context())
 
 
-def _is_ready(member: Member) -> bool:
+def _is_ready(member: PooledEnvironment) -> bool:
     return member.env is not None and member.env.is_ready
 
 
