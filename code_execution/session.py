@@ -18,7 +18,7 @@ from code_execution.boot_program import CONTROL
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools, checked_environment
 from code_execution.output import STUB, MessageDecoder, ScriptCapture, ScriptOutput, SessionMessages, SessionResult
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
-from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
+from code_execution.run import Script, ending_steps, forced_end, result_of, within_time_limit
 from code_execution.session_program import SIZE_DIGITS
 from code_execution.settings import Mode, load_code_execution_settings
 from code_execution.staging import files_of
@@ -134,7 +134,7 @@ class ScriptSession:
                     except BrokenPythonError:  # the next run avoids that Python
                         self._python = None
 
-        return await within_its_time(run, script.env, budget)
+        return await within_time_limit(run, script.env, budget)
 
     @contextlib.asynccontextmanager
     async def _locked(self, budget: TimeBudget) -> AsyncIterator[None]:
@@ -280,8 +280,8 @@ class SessionPython:
         self._results.clear()
         for stream in self._streams:
             stream.passes_output = True
-        self._results.on_done = partial(self._note, self._results)
-        self._output.messages.on_output_end = partial(self._note, self._output.messages)
+        self._results.on_done = partial(self._stop_output, self._results)
+        self._output.messages.on_output_end = partial(self._stop_output, self._output.messages)
         printed.shorten_paths(self.process.directory)
         self._output.printed = printed
         request = {
@@ -292,15 +292,15 @@ class SessionPython:
             "most": script.limits.settings.max_stdout_bytes,
         }
         self._stub = stub
-        self._tell(marshal.dumps(request, 2))
+        self._send_request(marshal.dumps(request, 2))
 
-    def _note(self, stream: MessageDecoder, number: int) -> None:
+    def _stop_output(self, stream: MessageDecoder, number: int) -> None:
         if number == self._number:
             stream.passes_output = False  # later output is not the script's
             if not self._done.done() and not any(each.passes_output for each in self._streams):
                 self._done.set_result(None)
 
-    def _tell(self, request: bytes) -> None:
+    def _send_request(self, request: bytes) -> None:
         self._feed(b"a %d %d\n%*d" % (CONTROL, len(request) + SIZE_DIGITS, SIZE_DIGITS, len(request)) + request)
 
     async def _start(self, script: Script, stub: str) -> None:
@@ -311,7 +311,7 @@ class SessionPython:
                 f"backend {self._env.settings.env!r} has no stream that goes both ways, which a PythonSession needs; "
                 "execute_code works there"
             )
-        self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.take
+        self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.receive
         self._stub = stub
         place = f"{process.directory}/socket"
         files = files_of(f"import {STUB}", stub, self.token, place, queue=False)
@@ -336,14 +336,14 @@ class SessionPython:
         """End the script and its calls. A forced end sends an interrupt first, and then ends the Python."""
         with in_no_scope():
             if ended_by_us and self.process.is_running:
-                self._tell(b"")  # seen before the script starts; later the signal is
+                self._send_request(b"")  # seen before the script starts; later the signal is
                 self._feed(b"i 0 0\n")
             dispatcher.close()
             if ended_by_us and self._ending:
                 await asyncio.wait((self._ending, self._done), timeout=SCRIPT_GRACE, return_when=FIRST)
             ending = None if self.is_done else self.end(ended_by_us)
             limit = ENDING_LIMIT + (REMOVAL_LIMIT if ending else 0)
-            await side_by_side(ends_of(dispatcher, ending), time.monotonic() + limit)
+            await side_by_side(ending_steps(dispatcher, ending), time.monotonic() + limit)
             if not self.is_done:
                 self._output.finish()
             elif self._output.printed:

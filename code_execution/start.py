@@ -1,5 +1,4 @@
-"""A Python process in the target: choice of the interpreter, start with the boot program, end, and removal of the
-directory."""
+"""A Python process in the target: interpreter, start, end, and directory."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from code_execution.interpreter import pythons_for, record_start, script_command
 from code_execution.limits import SCRIPT_GRACE, Limits
 from code_execution.output import BootMessages
 from code_execution.result import Status
-from code_execution.staging import Staging, reading_from_file, remove_here
+from code_execution.staging import Staging, input_from_file, remove_here
 from code_execution.time_budget import TimeBudget
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
@@ -83,15 +82,15 @@ class PythonProcess:
         env, limits, mode = self._env, self._limits, self._limits.mode
         self._is_staged = True
         # On this machine the Python finds the boot program by PYTHONPATH. A doubtful Python may not look there.
-        finds = not self._pythons.doubtful and ":" not in self.directory
-        self.is_supervised = self.messages.has_supervisor = relays or not self.is_here or not finds
+        finds_boot_program = not self._pythons.doubtful and ":" not in self.directory
+        self.is_supervised = self.messages.has_supervisor = relays or not self.is_here or not finds_boot_program
         text, given = "", b""
         if self.is_supervised:
             words, given = self._staging.boot_command(
                 files, mode, arguments, duplex=self.is_duplex, relays=relays, session=session
             )
             if not self.is_duplex:
-                text, given = reading_from_file(f"{self.directory}.given", given), b""
+                text, given = input_from_file(f"{self.directory}.given", given), b""
         else:
             words = await in_worker(self._staging.stage_here, files, mode, arguments)
         allowed = env.passthrough
@@ -104,7 +103,7 @@ class PythonProcess:
         text += self._pythons.choose_and_report_command(self.messages.report_command) + command
         started, background = checked_start(text, **options)
         self.messages.on_end = self._report_end
-        starting: Call[Any] = Call(lambda _: _no_callback(), None, lambda: None, wants_pieces=False)
+        starting: Call[Any] = Call(lambda _: _noop(), None, lambda: None, wants_pieces=False)
         self._process = await env.internal.run_in_background(
             starting, started._replace(is_internal=True), background._replace(first_input=given)
         )
@@ -126,8 +125,8 @@ class PythonProcess:
     @property
     def exit_code(self) -> int:
         """Exit code of an ended Python."""
-        told = self.messages.exit_code
-        return self._process_code() if told is None else told
+        reported = self.messages.exit_code
+        return self._process_code() if reported is None else reported
 
     async def exit_status(self) -> tuple[int, str | None]:
         """Return the exit code, and the reason of a KILL, if known."""
@@ -193,7 +192,7 @@ class PythonProcess:
             raise BrokenPythonError
 
 
-async def _no_callback() -> None:
+async def _noop() -> None:
     pass
 
 
@@ -214,7 +213,7 @@ async def wait_for_end(awaited: Sequence[asyncio.Future[Any]], budget: TimeBudge
             if not interrupted.done():
                 interrupted.set_result(None)
         elif interruption.event:
-            timer = loop.call_later(interruption.pause, look)
+            timer = loop.call_later(interruption.poll_interval, look)
 
     look()
     scope = interruption.scope
