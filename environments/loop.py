@@ -85,7 +85,7 @@ class OutputQueue:
         self._paused: Pausable | None = None
         self._dropped = False
         self._drained: asyncio.Future[None] | None = None
-        self.holds_turn = True
+        self.holds_session = True
         """True if the session waits for the delivery of the output. The reader of a stream may be much later."""
 
     def offer(self, channel: Channel, data: bytes, stream: Pausable) -> None:
@@ -119,7 +119,7 @@ class OutputQueue:
 
     async def drained(self) -> None:
         """Wait until all output is delivered or dropped. Called on the loop."""
-        if self.holds_turn:
+        if self.holds_session:
             await self._emptied()
 
     async def _emptied(self) -> None:

@@ -273,7 +273,7 @@ class OutputStream(Block, Generic[PieceT]):
                 work = await _permitted(execution)
             waiting = self._waiting = Waiting(in_scope(scope, work), wants_pieces=True)
         if waiting.call.pieces is not None:
-            waiting.call.pieces.holds_turn = False
+            waiting.call.pieces.holds_session = False
         return waiting
 
     async def aclose(self) -> None:
