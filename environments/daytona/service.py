@@ -92,7 +92,7 @@ async def connect() -> sdk.AsyncDaytona:
         service.check_credentials()
         with start_errors("no connection can be made"):
             client = _clients[key] = _Client()
-        thread.lend_workers()
+        thread.run_lookups_on_workers()
         thread.at_end(client.close)
     return _clients[key]
 

@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from environments.cancellation import check_scope, ended_in_scope, in_no_scope
+from environments.cancellation import check_scope, in_no_scope, on_scope_cancel
 from environments.errors import CallCancelledError
 from environments.files import ANY, WriteConditions
 from environments.local_files import PERMISSIONS, open_regular, replace_file
@@ -138,7 +138,7 @@ def _is_text(path: str) -> bool:
 async def _in_scope(work: Coroutine[Any, Any, T]) -> T:
     """Await a service call. A cancelled scope cancels the call."""
     task = spawn(work, may_fail=True)
-    with ended_in_scope(lambda: current().soon(task.cancel)):
+    with on_scope_cancel(lambda: current().soon(task.cancel)):
         try:
             return await task
         except asyncio.CancelledError:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.found_target import FoundTarget
-from environments.legacy import UnheldLimitsError, going_without
+from environments.legacy import UnenforcedLimitsError, without_unenforced_limits
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
@@ -101,8 +101,8 @@ class SingularityEnvironment(PersistentShellEnvironment):
             self._end_instance()  # the rest of a lost instance
             try:
                 self._start_or_join()
-            except UnheldLimitsError as error:
-                self.settings = going_without(self.settings, error)
+            except UnenforcedLimitsError as error:
+                self.settings = without_unenforced_limits(self.settings, error)
             else:
                 return
 

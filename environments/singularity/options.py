@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
-from environments.legacy import UnheldLimitsError
+from environments.legacy import UnenforcedLimitsError
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client, ProgramResult
 from environments.singularity.machine import Machine
@@ -77,9 +77,9 @@ def start_error(settings: EnvironmentSettings, image: str, result: ProgramResult
         lines = result.text.splitlines()
         return next(line for line in lines if any(word in line.lower() for word in words)).strip()
 
-    def unheld(names: list[str], why: str) -> UnheldLimitsError:
+    def unheld(names: list[str], why: str) -> UnenforcedLimitsError:
         message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
-        return UnheldLimitsError(message, names, why)
+        return UnenforcedLimitsError(message, names, why)
 
     flags = {**LIMITS, "network": "--net", "gpu": "--nv"}
     if "unknown flag" in low and (names := [name for name, flag in flags.items() if flag in low]):
@@ -132,7 +132,7 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, cgroups: str, ma
     for name, value in zip(asked, machine.read_all(*(folder / _UNIFIED[name] for name in asked)), strict=True):
         if not value or value.startswith("max"):
             why = "the cgroup controller for it is not delegated to this user"
-            raise UnheldLimitsError(
+            raise UnenforcedLimitsError(
                 f"backend 'singularity' cannot enforce {name} here: {why}; have systemd delegate it, or leave {name} "
                 "unset",
                 [name],
@@ -211,7 +211,7 @@ def _kept(client: Client, settings: EnvironmentSettings, image: str) -> PurePosi
 
 def _file_system(client: Client, disk: int, path: PurePosixPath) -> PurePosixPath:
     if disk < SMALLEST_DISK:
-        raise UnheldLimitsError(
+        raise UnenforcedLimitsError(
             f"backend 'singularity' cannot enforce a container_disk below {SMALLEST_DISK} MB; set it to that"
         )
     client.machine.remove(path)
@@ -221,9 +221,9 @@ def _file_system(client: Client, disk: int, path: PurePosixPath) -> PurePosixPat
     return path
 
 
-def _no_limit(why: str) -> UnheldLimitsError:
+def _no_limit(why: str) -> UnenforcedLimitsError:
     message = f"backend 'singularity' cannot enforce container_disk here: {why}, or leave container_disk unset"
-    return UnheldLimitsError(message, ["container_disk"], why)
+    return UnenforcedLimitsError(message, ["container_disk"], why)
 
 
 def kept_folder(machine: Machine) -> PurePosixPath:

@@ -22,8 +22,8 @@ import anyio.from_thread
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled, current_token
 
 from environments import CallCancelledError, CancelScope, TerminalError
-from environments.cancellation import current_scope, ended_in_scope, in_no_scope
-from environments.loop import AT_THE_END, Call, Piece, calling_back, current, in_worker
+from environments.cancellation import current_scope, in_no_scope, on_scope_cancel
+from environments.loop import AT_EXIT, Call, Piece, calling_back, current, in_worker
 from environments.options import check_count
 
 try:
@@ -99,7 +99,7 @@ class Waiting:
     def __init__(self, work: Work[Any], wants_pieces: bool = False) -> None:
         self._thread = thread = current()
         if thread.has_ended:
-            raise TerminalError(AT_THE_END)
+            raise TerminalError(AT_EXIT)
         self._token = current_token()
         self.home = home = Home.of(self._token.native_token)
         self._bell, self._taken = home.event(), 0
@@ -193,7 +193,7 @@ class Waiting:
             def end() -> None:
                 self.home.soon(scope.cancel)
 
-            with anyio.CancelScope() as scope, ended_in_scope(end):
+            with anyio.CancelScope() as scope, on_scope_cancel(end):
                 self._callbacks.add(scope)
                 try:
                     if self.call.done:
@@ -289,7 +289,7 @@ def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
     """Return work that is done in a scope, which ends with the scope of the caller."""
 
     async def scoped(call: Call[T]) -> T:
-        with ended_in_scope(scope.cancel), scope.active():
+        with on_scope_cancel(scope.cancel), scope.active():
             return await work(call)
 
     return scoped
