@@ -260,7 +260,7 @@ def _joined(keeper: BaseEnvironment, backend: str) -> BaseEnvironment:
 def _new_directory(env: BaseEnvironment) -> Iterator[str]:
     """Make a directory in a target for the block, and yield its path."""
     from environments import EnvironmentLostError, TerminalError
-    from environments.files import removing
+    from environments.files import removal_command
 
     make = _NEW_DIRECTORY.format(word=secrets.token_hex(6))
     try:
@@ -273,4 +273,4 @@ def _new_directory(env: BaseEnvironment) -> Iterator[str]:
         yield made.output
     finally:
         with contextlib.suppress(TerminalError):  # a lost target takes the directory with it
-            env.internal.execute(removing(made.output))
+            env.internal.execute(removal_command(made.output))

@@ -23,8 +23,8 @@ import anyio.from_thread
 from anyio.lowlevel import checkpoint, checkpoint_if_cancelled, current_token
 
 from environments import CallCancelledError, CancelScope, TerminalError
-from environments.cancellation import current_scope, ended_in_scope, in_no_scope
-from environments.loop import AT_THE_END, Call, Piece, calling_back, current, in_worker
+from environments.cancellation import current_scope, in_no_scope, on_scope_cancel
+from environments.loop import AT_EXIT, Call, Piece, calling_back, current, in_worker
 from environments.options import check_count
 
 try:
@@ -100,7 +100,7 @@ class PendingCall:
     def __init__(self, work: Work[Any], wants_pieces: bool = False) -> None:
         self._thread = thread = current()
         if thread.has_ended:
-            raise TerminalError(AT_THE_END)
+            raise TerminalError(AT_EXIT)
         self._token = current_token()
         self.caller = caller = CallerLoop.of(self._token.native_token)
         self._changed, self._taken = caller.event(), 0
@@ -196,7 +196,7 @@ class PendingCall:
             def end() -> None:
                 self.caller.soon(scope.cancel)
 
-            with anyio.CancelScope() as scope, ended_in_scope(end):
+            with anyio.CancelScope() as scope, on_scope_cancel(end):
                 self._callbacks.add(scope)
                 try:
                     if self.call.done:
@@ -292,7 +292,7 @@ def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
     """Wrap work to run in a scope that ends with the caller's scope."""
 
     async def scoped(call: Call[T]) -> T:
-        with ended_in_scope(scope.cancel), scope.active():
+        with on_scope_cancel(scope.cancel), scope.active():
             return await work(call)
 
     return scoped

@@ -34,7 +34,7 @@ from environments import (
     Process,
     create_environment,
 )
-from environments.cancellation import current_scope, ended_in_scope
+from environments.cancellation import current_scope, on_scope_cancel
 from environments.files import TargetPath, check_codec, decoded_text, encoded_text
 from environments.internal import Ended, Execution, Internal
 from environments.loop import Call, current, done, done_within, shielded, spawn, work_of
@@ -160,7 +160,7 @@ class AsyncProcess:
         async def work(call: Call[None]) -> None:
             writing = spawn(done(self.sync.write, data), may_fail=True)
             try:
-                with ended_in_scope(lambda: current().soon(lambda: call.task and call.task.cancel())):
+                with on_scope_cancel(lambda: current().soon(lambda: call.task and call.task.cancel())):
                     await shielded(writing)
             except asyncio.CancelledError:
                 if not await done_within(writing, GRACE):
@@ -171,7 +171,7 @@ class AsyncProcess:
 
 async def _permitted(execution: Execution) -> Work[Ended]:
     """Ask hooks and rules, on a worker thread if any are set. Return the work for the loop thread."""
-    if await in_thread(execution.is_permitted, "commands") if execution.asks else execution.is_permitted():
+    if await in_thread(execution.is_permitted, "commands") if execution.needs_decision else execution.is_permitted():
         return lambda call: execution.work(call, execution.command)
 
     async def never_ran(_: Call[Ended]) -> Ended:
@@ -274,7 +274,7 @@ class OutputStream(Block, Generic[PieceT]):
                 work = await _permitted(execution)
             pending = self._pending = PendingCall(in_scope(scope, work), wants_pieces=True)
         if pending.call.pieces is not None:
-            pending.call.pieces.holds_turn = False
+            pending.call.pieces.holds_session = False
         return pending
 
     async def aclose(self) -> None:

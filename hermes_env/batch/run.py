@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 
-from environments.cancellation import ended_in_scope
+from environments.cancellation import on_scope_cancel
 from environments.errors import CallCancelledError
 from environments.inventory import collect_garbage
 from environments.options import check_count, check_seconds
@@ -175,7 +175,7 @@ def _run(driver: Driver, interrupt: threading.Event | None, stack: ExitStack) ->
             ended.set_result(None)
 
     is_interrupted = has_ctrl_c = False
-    with ended_in_scope(driver.interrupt):
+    with on_scope_cancel(driver.interrupt):
         if interrupt and interrupt.is_set():  # before any task begins
             is_interrupted = True
             driver.interrupt()

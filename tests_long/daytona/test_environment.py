@@ -202,7 +202,7 @@ def test_what_a_killed_process_kept_is_taken_up_without_its_processes(killed, ma
 def test_credentials_that_are_not_taken_are_named_and_not_shown(service, monkeypatch, caplog):
     monkeypatch.setenv("DAYTONA_API_KEY", "dtn_secret_of_mine")
     caplog.set_level(logging.DEBUG)
-    with pytest.raises(EnvironmentStartError, match=r"not taken.*DAYTONA_API_KEY") as raised:
+    with pytest.raises(EnvironmentStartError, match=r"refused.*DAYTONA_API_KEY") as raised:
         create_environment("daytona").execute("true")
     assert "dtn_secret_of_mine" not in f"{raised.value} {raised.value.__context__} {caplog.text}"
 

@@ -145,7 +145,7 @@ WRONG_ARGUMENTS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"work": lambda env: env}, TypeError, r"work cannot be called as work\(env, task\): too many positional"),
     ({"interrupt": 3}, TypeError, r"interrupt is of type int; give a threading\.Event"),
     ({"imge": "x", "settings": "docker"}, SettingsError, r"argument imge: no such setting of backend 'docker'"),
-    ({"cwd": "/", "settings": load_settings("local")}, SettingsError, "argument cwd: settings comes from load_settings"),
+    ({"cwd": "/", "settings": load_settings("local")}, SettingsError, "cwd: settings comes from load_settings"),
     ({"worker": 3}, SettingsError, "argument worker: no such setting"),
     ({"out": "-"}, TerminalError, "results cannot go to '-'; give a file"),
     ({"address": "auto"}, SettingsError, "an address: engine 'threads' runs all tasks in this process"),

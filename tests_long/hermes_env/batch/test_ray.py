@@ -211,9 +211,7 @@ def test_something_else_at_the_address_of_a_cluster_is_told(monkeypatch: pytest.
     monkeypatch.setattr(ray_clusters, "PROBED_IN", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(
-            EnvironmentStartError, match=f"the server at '{address}' is not the head of a Ray cluster"
-        ):
+        with pytest.raises(EnvironmentStartError, match=f"the server at '{address}' is not the head of a Ray cluster"):
             ray_clusters.asks_for_token(address)
 
 
