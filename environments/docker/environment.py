@@ -82,7 +82,7 @@ class DockerEnvironment(ContainerEnvironment):
         return not (self.settings.container_persistent or ((host["Mounts"] or host["Binds"]) and self.has_scratch))
 
     @property
-    def is_alone(self) -> bool:
+    def owns_all_processes(self) -> bool:
         # `--pid` shares process ids with other containers. Beside other environments of this process, the first alone
         # acts for all: their turns are never told apart.
         return "PidMode" not in self._options.host and self._is_first

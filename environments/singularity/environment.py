@@ -34,7 +34,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
 
     backend = "singularity"
     settings_class = SingularitySettings
-    ends_with_program = True
+    has_watchdog = True
 
     proxies_network = True
 
@@ -78,7 +78,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         return bool(self._machine.place)
 
     @property
-    def is_alone(self) -> bool:
+    def owns_all_processes(self) -> bool:
         """Whether this is the first environment in an instance of its own, see `PersistentShellEnvironment`.
 
         An instance always has process ids of its own.
