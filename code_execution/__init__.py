@@ -1,4 +1,4 @@
-"""Running a Python script that calls tools, on any machine. Only what it prints comes back.
+"""Run a Python script that calls tools, on any machine; only printed output comes back.
 
 result = execute_code("from hermes_tools import terminal; print(terminal('uname')['output'])")
 """
@@ -6,15 +6,15 @@ result = execute_code("from hermes_tools import terminal; print(terminal('uname'
 import runpy
 from pathlib import Path
 
-# Read by its path, as `environments` may be what is not ours.
+# Read by path, because an unrelated package may be installed as `environments`.
 runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))["check_names"]()
 
 from code_execution.execute import execute_code
 from code_execution.mcp import mcp_tools
-from code_execution.passthrough import load_skill
 from code_execution.python_session import PythonSession
 from code_execution.result import ExecutionResult
 from code_execution.settings import CodeExecutionSettings
+from code_execution.skills import load_skill
 from rpc import ToolCall, tools_from_schemas
 
 __all__ = [

@@ -1,15 +1,17 @@
-"""The program that a script's Python begins with, in the target. It becomes the script, as `python3 script.py` does.
+"""The boot program: the first code of a script's Python in the target. The process becomes the script, as `python3
+script.py` does.
 
-It runs on Python 3.8 or later, and imports nothing that the interpreter has not loaded but a few modules in C.
+Runs on Python 3.8 or later, and imports only modules already loaded by the interpreter and a few in C.
 
-A Python that stays has `session_program` behind this one, and runs one script after another.
+For a Python session, the text of `session_program` follows this one and runs script after script.
 
-On this machine the interpreter imports it as `sitecustomize`, before it runs the script by itself. Elsewhere it is read
-from the input, with all that the script needs, and forks. The child becomes the script. The parent keeps it: it relays
-the script's tool calls, adopts what the script leaves, says how the script ended, and ends what is left.
+On this machine, the interpreter imports this file as `sitecustomize` and then runs the script itself. Elsewhere, the
+program and all files of the script are read from standard input. The program forks: the child becomes the script. The
+parent is the supervisor: it relays the script's tool calls, adopts orphans, reports the exit code, and ends remaining
+processes.
 
-Messages to us go over standard error between what others print there: byte 30, a word, a space, and the message. Each
-is one write of at most 4,096 bytes, which a pipe takes whole.
+Messages to the caller go over standard error, between the script's own output: byte 30, a marker word, a space, and the
+message. Each is a single write of at most 4,096 bytes, which a pipe transfers whole.
 """
 
 # ruff: noqa: PTH102, PTH103, PTH104, PTH108, PTH109, PTH208, SIM105, PLR0915
@@ -32,36 +34,37 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 8)
 BEGIN = "begin"
-"""The file that holds the word and the mode of a script on this machine."""
+"""File with the marker word and the mode of a script on this machine."""
 SCRIPT, HELD = "script.py", "script"
-"""A script's file, and its name until its Python has begun: one that passes this program over must not run it."""
+"""File name of the script, and the name until the boot program has run: a Python that skips this program must not find
+the script."""
 SECRET_SIZE = 32
-"""Bytes of the word that the messages of the script's keeper begin with."""
+"""Bytes of the secret marker word of the supervisor's messages."""
 CUT_SHORT = 97
-"""The exit code when the input ends too soon."""
+"""Exit code if standard input ends too soon."""
 GRACE, KILL_LIMIT = 5.0, 2.0
-"""Seconds between TERM and KILL for what a script has left, and those in which KILL must have ended it."""
+"""Seconds between TERM and KILL for remaining processes, and the limit for the effect of KILL."""
 ATOMIC = 4096
-"""Bytes that a pipe takes in one piece, whoever else writes to it."""
+"""Bytes that a pipe transfers whole, even with other writers."""
 RECEIVE = 65536
 MOST_CONNECTIONS = 64
 CONTROL = 0
-"""The number of the connection to a session."""
+"""Number of the connection to a session's Python."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-# Becoming the script.
+# Turning into the script.
 
 
 class ProjectModuleFinder:
-    """Finds a module of the project that has the name of the script, which lies before it on the path."""
+    """An import finder for a project's module with the script's name; the script would shadow the module."""
 
     def __init__(self, script: str) -> None:
         self.directory, _, file = script.rpartition("/")
         self.name = file.partition(".")[0]
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
-        """Return where a module is, as finders do; None leaves it to the others."""
+        """Return the module's spec, as import finders do; None leaves the search to other finders."""
         if name != self.name or path is not None:
             return None
         elsewhere = [entry for entry in sys.path if entry != self.directory]
@@ -69,22 +72,22 @@ class ProjectModuleFinder:
 
 
 def set_path(directory: str, mode: str) -> None:
-    """Put the session's directory where `python3 -c` has it, behind our own.
+    """Put the session's directory on `sys.path` where `python3 -c` has it, after the script's directory.
 
-    It is put there now and not by PYTHONPATH, for which the interpreter's own imports would look into it too.
+    Set here and not by PYTHONPATH, because the interpreter's own imports would search PYTHONPATH too.
     """
     try:
         here = [os.getcwd()]
-    except OSError:  # it is gone
+    except OSError:  # the directory was removed
         here = []
     if mode != "project" or getattr(sys.flags, "safe_path", False):
         here = []
-    sys.path_importer_cache.pop(directory, None)  # it may not have been there when the interpreter looked
+    sys.path_importer_cache.pop(directory, None)  # the directory may have been missing when the interpreter looked
     sys.path[:] = [directory, *here, *(entry for entry in sys.path if entry not in (directory, ""))]
 
 
 def main_module(script: str) -> ModuleType:
-    """Return a new module that is the main one, so that nothing of ours is among its names."""
+    """Return a new `__main__` module without names of this program."""
     import builtins
 
     module = sys.modules["__main__"] = type(sys)("__main__")
@@ -94,7 +97,7 @@ def main_module(script: str) -> ModuleType:
 
 
 def replace_stdin_with_null() -> None:
-    """Have the input be empty, as a stream that was opened for it."""
+    """Replace standard input with /dev/null, as an ordinary stream."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -111,9 +114,10 @@ def replace_stdin_with_null() -> None:
 def become(
     script: str, source: bytes, mode: str, arguments: list[str], ready: Callable[[], object] | None = None
 ) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
-    """Make this process the script's, and return its code, its names, and what is called with its error.
+    """Turn this process into the script's, and return the code, the globals, and a function to call with the script's
+    error.
 
-    The caller executes the code, so that no frame of ours but that one is below the script's. `ready` returns when it
+    The caller executes the code, so that only the caller's frame is below the script's. `ready` blocks until the script
     may begin.
     """
     sys.argv[:] = [script, *arguments]
@@ -136,13 +140,13 @@ def become(
 
 
 def hide_own_frame() -> None:
-    """Have the error that is being handled, which ends the interpreter next, be shown without its outermost frame."""
+    """Hide the outermost frame of the current error, which ends the interpreter next."""
     trace = sys.exc_info()[2]
     _show_frames(trace and trace.tb_next)
 
 
 def _show_frames(theirs: TracebackType | None) -> None:
-    """Have the next error be shown with these frames alone."""
+    """Show only these frames with the next error."""
     hook = getattr(sys, "excepthook", None)
     if hook is None:
         return
@@ -156,13 +160,13 @@ def _show_frames(theirs: TracebackType | None) -> None:
 
 
 def check_version() -> None:
-    """End a Python that no script could run on."""
+    """Exit if this Python is older than `OLDEST`."""
     if sys.version_info < OLDEST:
         sys.exit("Python {}.{} is too old".format(*sys.version_info))
 
 
 def report_to_caller(word: str, message: str) -> None:
-    """Say something to us."""
+    """Send a message to the caller."""
     os.write(2, f"\x1e{word} {message}\n".encode())
 
 
@@ -170,15 +174,15 @@ def report_to_caller(word: str, message: str) -> None:
 
 
 def stage(directory: str, files: dict[str, bytes]) -> None:
-    """Make the script's directory and what is in it. A name that ends in `/` is a directory's, and in `|` a pipe's.
+    """Create the script's directory and its content. A name with a final `/` is a directory, with a final `|` a pipe.
 
     Raises:
-        OSError: It cannot be done.
+        OSError: A file could not be created.
     """
     try:
         os.mkdir(directory, 0o700)
-    except FileNotFoundError:  # a command like `rm -rf /tmp/*` has removed what it is to be in
-        os.makedirs(directory.rpartition("/")[0], 0o700)  # which has that mode alone, and not what is above it
+    except FileNotFoundError:  # a command like `rm -rf /tmp/*` has removed the parent
+        os.makedirs(directory.rpartition("/")[0], 0o700)  # the mode applies to the last directory alone
         os.mkdir(directory, 0o700)
     for name, data in files.items():
         path = directory + "/" + name
@@ -200,11 +204,11 @@ def stage(directory: str, files: dict[str, bytes]) -> None:
 
 
 def remove(name: str, place: int | None = None) -> None:
-    """Remove a directory with all that is in it, and follow no link.
+    """Remove a directory tree without following links.
 
     Raises:
-        OSError: Something of it cannot be removed.
-        RecursionError: It is too deep.
+        OSError: An entry cannot be removed.
+        RecursionError: The tree is too deep.
     """
     directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
     try:
@@ -218,11 +222,11 @@ def remove(name: str, place: int | None = None) -> None:
     os.rmdir(name, dir_fd=place)
 
 
-# Keeping the script.
+# The supervisor.
 
 
 def _become_subreaper() -> bool:
-    """Become the parent of what our children leave, and return whether that can be had."""
+    """Become the parent of orphans below this process; False if the system has no such call."""
     try:
         import _ctypes
 
@@ -233,7 +237,7 @@ def _become_subreaper() -> bool:
 
 
 class RelayConnection:
-    """One connection of the script's to the relay."""
+    """A connection from the script to the relay."""
 
     def __init__(self, connected: _socket.socket) -> None:
         self.socket = connected
@@ -242,9 +246,9 @@ class RelayConnection:
         self.is_too_large = False
 
     def line(self, most: int) -> bytes | None:
-        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end.
+        """Read available bytes, and return a complete line; b"" if none is complete, None at the end of the connection.
 
-        Of one that is too large nothing but its end is returned.
+        For a line that is too large, only the newline is returned.
         """
         try:
             data = self.socket.recv(RECEIVE)
@@ -258,46 +262,46 @@ class RelayConnection:
         if len(self.received) > most:
             self.received.clear()
             self.is_too_large = True
-        if not data.endswith(b"\n"):  # a script sends one line, and waits for the answer
+        if not data.endswith(b"\n"):  # a script sends a line, and waits for the answer
             return b""
         line = bytes(self.received)
         self.received.clear()
         return line or b"\n"
 
     def send(self) -> bool:
-        """Send what is to be sent, as far as it can be; return whether the connection is still good."""
+        """Send as much as possible without blocking; False if the connection is broken."""
         try:
             while self.outgoing:
                 del self.outgoing[: self.socket.send(self.outgoing)]
         except BlockingIOError:
             pass
-        except OSError:  # the script died; nobody waits for the answer
+        except OSError:  # the script died, so no answer is needed
             return False
         return True
 
 
 class Supervisor:
-    """The parent of the script: it tells us what the script asks, and how it ends.
+    """The parent of the script: relays tool calls and reports the script's end.
 
     Args:
-        script: The script's process.
-        word: What its messages begin with, which the script does not know.
-        directory: The script's.
-        given: What we were given, see `main`.
-        adopts: Whether it is the parent of all that the script leaves.
-        control: Where a session's scripts go.
+        script: Process id of the script.
+        word: Secret marker of the messages, unknown to the script.
+        directory: Directory of the script.
+        given: Input of the boot program; see `main`.
+        adopts: True if orphans of the script become children of this process.
+        control: Connection to a session's Python, for its requests.
     """
 
     def __init__(
-        self, script: int, word: bytes, given: dict[str, object], adopts: bool, control: _socket.socket | None
+        self, script: int, word: bytes, config: dict[str, object], adopts: bool, control: _socket.socket | None
     ) -> None:
         import select
 
         self.script, self.word, self.adopts = script, word, adopts
-        self.directory = str(given["directory"])
+        self.directory = str(config["directory"])
         self.poll = select.poll()
         self.POLLIN, self.POLLOUT = select.POLLIN, select.POLLOUT
-        self.given = given
+        self.config = config
         self.ended: int | None = None
         self.incoming = b""
         self.unsent: list[bytes] = []
@@ -313,21 +317,21 @@ class Supervisor:
             self.connections[control.fileno()] = CONTROL, self.numbers[CONTROL]
             self.poll.register(control.fileno(), self.POLLIN)
         self.out, self.out_blocks = self._opened_output()
-        self.alarm, self.bell = os.pipe()
+        self.wake_read, self.wake_write = os.pipe()
 
     def _opened_output(self) -> tuple[int, bool]:
-        """Return a descriptor of standard error that does not block, though that of the script may."""
+        """Return a descriptor of standard error and whether writes may block; the script's own may block."""
         try:
             return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK), False
-        except OSError:  # it is a socket, or another user's
+        except OSError:  # a socket, or a file of another user
             return os.dup(2), True
 
     def listen(self) -> None:
-        """Take connections."""
+        """Listen for connections."""
         import _socket
 
         self.listener = listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        os.chdir(self.directory)  # as an address has to be short
+        os.chdir(self.directory)  # a socket address has to be short
         listener.bind("socket")
         os.chdir("/")
         listener.listen(MOST_CONNECTIONS)
@@ -335,21 +339,21 @@ class Supervisor:
         self.poll.register(listener.fileno(), self.POLLIN)
 
     def watch_children(self) -> None:
-        """Be woken when a child ends, and outlive signals to the script's group."""
+        """Wake up at a child's end, and ignore signals to the script's process group."""
         import _signal  # type: ignore[import-not-found]
 
-        os.set_blocking(self.bell, False)
-        _signal.set_wakeup_fd(self.bell)
+        os.set_blocking(self.wake_write, False)
+        _signal.set_wakeup_fd(self.wake_write)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT):
             _signal.signal(number, _signal.SIG_IGN)
         for number in (_signal.SIGUSR1, _signal.SIGUSR2):
             _signal.signal(number, _signal.SIG_IGN)
-        self.poll.register(self.alarm, self.POLLIN)
+        self.poll.register(self.wake_read, self.POLLIN)
 
     def serve(self) -> None:
-        """Serve the script until it has ended and all is told."""
-        if self.given["duplex"]:
+        """Serve the script until it has ended and all messages are sent."""
+        if self.config["duplex"]:
             self.poll.register(0, self.POLLIN)
         while True:
             self._reap()
@@ -358,8 +362,8 @@ class Supervisor:
             if self.is_lost:
                 return
             for descriptor, _ in self.poll.poll():
-                if descriptor == self.alarm:
-                    os.read(self.alarm, RECEIVE)
+                if descriptor == self.wake_read:
+                    os.read(self.wake_read, RECEIVE)
                 elif descriptor == 0:
                     self._read_input()
                 elif descriptor == self.out:
@@ -370,7 +374,7 @@ class Supervisor:
                     self._serve(descriptor)
 
     def _reap(self) -> None:
-        """Take the end of processes, and tell that of the script."""
+        """Reap children, and report the script's exit code."""
         while self.ended is None:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG)
@@ -383,10 +387,10 @@ class Supervisor:
                 left = "none" if self.adopts and is_childless() else "some" if self.adopts else "unknown"
                 self.report(b"e %d %s\n" % (self.ended, left.encode()))
 
-    # What it says to us.
+    # Messages to the caller.
 
     def report(self, message: bytes) -> None:
-        """Say something, as soon as it can be said."""
+        """Queue a message, and send as much as possible without blocking."""
         self.unsent.append(b"\x1e" + self.word + b" " + message)
         if len(self.unsent) == 1:
             self._flush()
@@ -417,7 +421,7 @@ class Supervisor:
             except KeyError:
                 pass
 
-    # What we say to it.
+    # Messages from the caller.
 
     def _read_input(self) -> None:
         data = os.read(0, RECEIVE)
@@ -437,7 +441,7 @@ class Supervisor:
             kind, number, size = head.split(b" ")
             length = int(size)
             if len(rest) < length:
-                if length > RECEIVE:  # in one go, as it would be copied with each piece
+                if length > RECEIVE:  # in one go, because each piece would copy the buffer again
                     self.incoming = head + end + rest + read_exactly(length - len(rest))
                     continue
                 return
@@ -445,7 +449,8 @@ class Supervisor:
             self.handle(kind, int(number), rest[:length])
 
     def handle(self, kind: bytes, number: int, data: bytes) -> None:
-        """Take one message: bytes for a connection, which is an answer but for that to a session, or an interrupt."""
+        """Handle a message: bytes for a connection, or an interrupt. Bytes are an answer, or a request to the session's
+        Python."""
         if kind == b"i":
             if self.ended is None:
                 os.kill(self.script, 2)
@@ -456,7 +461,7 @@ class Supervisor:
             connection.outgoing += data
             self._send(connection)
 
-    # The script's connections.
+    # Connections of the script.
 
     def _accept(self, listener: _socket.socket) -> None:
         import _socket
@@ -479,12 +484,12 @@ class Supervisor:
         number, connection = self.connections[descriptor]
         if connection.outgoing:
             self._send(connection)
-        line = connection.line(int(str(self.given["most"])))
+        line = connection.line(int(str(self.config["most"])))
         if line is None:
             self._close(descriptor)
         elif line and connection.is_too_large:
             connection.is_too_large = False
-            connection.outgoing += str(self.given["too_large"]).encode() + b"\n"
+            connection.outgoing += str(self.config["too_large"]).encode() + b"\n"
             self._send(connection)
         elif line:
             self._relay(number, line)
@@ -514,10 +519,10 @@ class Supervisor:
         if self.listener and len(self.connections) == MOST_CONNECTIONS - 1:
             self.poll.register(self.listener.fileno(), self.POLLIN)
 
-    # The end.
+    # Ending the script.
 
     def end_leftovers(self) -> None:
-        """End also what nobody else finds, as it has shed all signs of ours: TERM, a grace, KILL."""
+        """End remaining children, including processes without a marker: TERM, a grace, KILL."""
         import time
 
         grace = time.monotonic() + (0 if self.is_lost else GRACE)
@@ -534,30 +539,30 @@ class Supervisor:
             time.sleep(0.02)
 
     def remove_directory(self) -> None:
-        """Remove the directory, and say whether it is gone."""
-        try:  # what waits for calls in files is to see that they are gone
+        """Remove the directory, and report the removal."""
+        try:  # the file queue's collector has to notice the removal
             wake = os.open(self.directory + "/rpc/wake", os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
-        except OSError:  # calls come another way
+        except OSError:  # another transport is used
             wake = os.open(os.devnull, os.O_WRONLY)
         try:
             remove(self.directory)
-        except (OSError, RecursionError):  # we have more means
+        except (OSError, RecursionError):  # the caller removes the directory then
             return
         os.write(2, b"\x1e" + self.word + b" z\n")
         try:
             os.write(wake, b"\n")
-        except OSError:  # a script has made something else of the pipe
+        except OSError:  # the script replaced the pipe
             pass
 
 
 def children() -> list[int]:
-    """Return those of this process: what one that is ended leaves is among them at the next look."""
+    """Return this process's children. Children of an ended child appear at the next call."""
     with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
         return [int(child) for child in file.read().split()]
 
 
 def is_childless() -> bool:
-    """Return whether no process is left below this one."""
+    """Return True if no child is left."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -573,11 +578,11 @@ def _socket_pair() -> tuple[_socket.socket, _socket.socket]:
 
 
 def ignore_signal(*_: object) -> None:
-    """Handle a signal that is for nobody."""
+    """Ignore a signal."""
 
 
 def read_exactly(size: int) -> bytes:
-    """Read so many bytes of the input."""
+    """Read exactly `size` bytes of standard input."""
     data = b""
     while len(data) < size:
         piece = os.read(0, size - len(data))
@@ -588,19 +593,19 @@ def read_exactly(size: int) -> bytes:
 
 
 def main(
-    given: dict[str, object], session: type[ScriptRunner] | None = None
+    config: dict[str, object], session: type[ScriptRunner] | None = None
 ) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
-    """Stage the script, fork, keep it in the parent, and become it in the child, see `become`.
+    """Stage the script and fork. The parent supervises; the child becomes the script, see `become`.
 
     Args:
-        given: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, whether the input goes on behind this;
-            `relays`, whether tool calls are relayed; `session`, the word of a session's messages; `most` and
-            `too_large`, the largest request, and the answer to a larger one.
-        session: What runs scripts in the child in place of becoming one, if the Python stays.
+        given: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, True if standard input goes on after this;
+            `relays`, True if tool calls are relayed; `session`, the marker word of a session; `most` and `too_large`,
+            the largest request and the answer to a larger request.
+        session: Class that runs scripts in the child, for a Python session.
     """
     check_version()
-    word, directory = str(given["word"]), str(given["directory"])
-    files: dict[str, bytes] = given["files"]  # type: ignore[assignment]
+    word, directory = str(config["word"]), str(config["directory"])
+    files: dict[str, bytes] = config["files"]  # type: ignore[assignment]
     try:
         stage(directory, files)
     except OSError as error:
@@ -619,12 +624,12 @@ def main(
         if control:
             control.close()
         replace_stdin_with_null()
-        source, mode, arguments = files[SCRIPT], str(given["mode"]), given["arguments"]
+        source, mode, arguments = files[SCRIPT], str(config["mode"]), config["arguments"]
         path = directory + "/" + SCRIPT
-        session_word = str(given["session"])
+        session_word = str(config["session"])
         if mode == "strict":
             os.chdir(directory)
-        given.clear()
+        config.clear()
 
         def wait() -> None:
             if not os.read(ready, 1):
@@ -640,13 +645,13 @@ def main(
     os.close(ready)
     if scripts:
         scripts.close()
-    secret = read_exactly(SECRET_SIZE)  # which the script's process so never has
+    secret = read_exactly(SECRET_SIZE)  # after the fork, so that the script's process never has the secret
     adopts = _become_subreaper()
     os.write(readying, b"r")
     os.close(readying)
-    supervisor = Supervisor(script, secret, given, adopts, control)
+    supervisor = Supervisor(script, secret, config, adopts, control)
     supervisor.watch_children()
-    if given["relays"]:
+    if config["relays"]:
         supervisor.listen()
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)  # so that the script alone holds its output open
@@ -654,18 +659,18 @@ def main(
     if adopts:
         supervisor.end_leftovers()
     supervisor.remove_directory()
-    # Success has the shell read on, and a script that was on its way to a session that has ended is not for it.
+    # After exit code 0 the shell would read on, and could run a script meant for a session that has ended.
     os._exit(CUT_SHORT if control and not (supervisor.is_end_requested or supervisor.is_lost) else 0)
 
 
 def begin_as_sitecustomize() -> None:
-    """Say that the Python has begun that is about to run the script by itself, and set its path once it is up.
+    """Report that the Python works which is about to run the script, and set `sys.path` at the end of its start.
 
     Raises:
-        ImportError: There is no `sitecustomize` but this one.
+        ImportError: There is no other `sitecustomize`.
     """
     directory = __file__.rpartition("/")[0]
-    os.unlink(__file__)  # which is not for the Pythons that the script starts
+    os.unlink(__file__)  # Pythons started by the script must not import this file
     with open(directory + "/" + BEGIN, encoding="utf-8") as file:
         word, mode = file.read().split()
     check_version()
@@ -674,7 +679,7 @@ def begin_as_sitecustomize() -> None:
     try:
         found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
         if found is None or found.loader is None:
-            raise ImportError(name="sitecustomize")  # which the interpreter passes over
+            raise ImportError(name="sitecustomize")  # ignored by the interpreter
         module = sys.modules["sitecustomize"] = module_from_spec(found)
         found.loader.exec_module(module)
     finally:
@@ -682,7 +687,7 @@ def begin_as_sitecustomize() -> None:
 
 
 def set_path_when_up(directory: str, mode: str) -> None:
-    """Set the path of the script once the interpreter has imported the user's own module, which comes next."""
+    """Set the script's `sys.path` after the interpreter has imported `usercustomize`, the next step of its start."""
     import site
 
     if not site.ENABLE_USER_SITE:
@@ -699,10 +704,10 @@ def set_path_when_up(directory: str, mode: str) -> None:
 
 
 def set_path_here(directory: str, mode: str) -> None:
-    """Set the path of the script that the interpreter runs by itself."""
+    """Set `sys.path` for a script run by the interpreter itself."""
     set_path(directory, mode)
     if not getattr(sys.flags, "safe_path", False):
-        sys.path.remove(directory)  # the interpreter puts it there itself
+        sys.path.remove(directory)  # added by the interpreter itself
     sys.meta_path.insert(0, ProjectModuleFinder(directory + "/" + SCRIPT))  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""`execute_code`: its arguments, who has a say before the script, and what is told of it."""
+"""`execute_code`: arguments, approval of the script, and its record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from code_execution.limits import Limits, Tools, TransportName, checked_code, checked_environment, checked_tools
 from code_execution.mcp.settings import McpServer, called_by, servers_of
-from code_execution.output import LiveOutput
+from code_execution.output import LiveScriptOutput
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
 from code_execution.run import Script, run_script
 from code_execution.session import EnvironmentSessions, ScriptSession
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ScriptOptions(TypedDict, total=False):
-    """What `execute_code` takes for a script of a session."""
+    """Options of `execute_code` for a script in a session."""
 
     tools: Tools | None
     timeout: float | None
@@ -80,51 +80,50 @@ def execute_code(
     record: str | os.PathLike[str] | None = None,
     session: ScriptSession | str | bool | None = None,
 ) -> ExecutionResult:
-    """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
+    """Run a Python script in an environment. The script may call tools, which run here, through `import hermes_tools`.
 
-    The script is a process of its own beside the session, in the session's working directory, so that `terminal`
-    called from it has the session for itself. Nothing it started outlives the call.
+    The script is a separate process in the session's working directory. The session stays free, so that `terminal`
+    called from the script can use the session. All processes of the script end with the call.
 
     Args:
         code: The script's source.
-        env: Where it runs; None is the configured environment, see `environments.tasks.get_environment`.
+        env: Environment for the script; None is the configured environment, see `environments.tasks.get_environment`.
         tools: Tool name to any Python function; None is `hermes_tools`, an empty mapping means no tools.
-        timeout: Seconds until the script and all it started is ended; None is the setting, 300 by default.
-        max_tool_calls: How many tool calls it may make; None is the setting, 50 by default.
-        mode: `"project"` runs it in the session's working directory with its active Python; `"strict"` in its
-            own directory with our Python. None is the setting, `"project"` by default.
-        transport: How its calls travel: `"socket"`, `"relay"`, `"file"`, or `"auto"` for the fastest that works there.
-        interrupt: Ends the script when it is set, as a cancelled `CancelScope` does that it was called in.
-        on_output: Called with each piece of its standard output as it arrives, in the thread that calls this.
+        timeout: Seconds until the script and all its processes are ended; None is the setting, 300 by default.
+        max_tool_calls: Limit of tool calls; None is the setting, 50 by default.
+        mode: `"project"` runs in the session's working directory with the session's active Python; `"strict"` in a
+            directory of its own with the Python of this package. None is the setting, `"project"` by default.
+        transport: Transport of tool calls: `"socket"`, `"relay"`, `"file"`, or `"auto"` for the fastest that works.
+        interrupt: Ends the script once set, as does cancelling the `CancelScope` around the call.
+        on_output: Called with each piece of standard output as it arrives, in the calling thread.
         on_tool_call: Called with a `ToolCall` after each tool call, before the script has the answer; in the call's
-            thread, and so several times at once. What it raises is logged and passed over.
-        tool_errors: What a refused tool call does in the script: `"raise"` `ToolError`, or `"return"`
-            `{"error": ...}`, as a tool that fails does. None is the setting, `"raise"` by default.
+            thread, and so several times at once. An exception is logged and ignored.
+        tool_errors: Effect of a refused tool call in the script: `"raise"` `ToolError`, or `"return"` `{"error": ...}`,
+            as a failed tool does. None is the setting, `"raise"` by default.
         argv: The script's arguments, `sys.argv[1:]`.
-        session_env: Whether it sees what the session has exported, too, as its last command left it. Of that it does
-            not see what is named as secrets are, unless it is allowed by name; see docs/scripts.md.
-        mcp_servers: Whether it may call the tools of the MCP servers that the settings name, too; None says yes unless
-            `tools` are given. See docs/mcp.md.
-        before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
-        before_tool_call: Decides on each of its tool calls, in place of the environment's.
-        record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
+        session_env: True to pass the session's exported variables as the last command left them, except names of
+            secrets not allowed by name; see docs/scripts.md.
+        mcp_servers: True to add the tools of the MCP servers in the settings; None is True unless `tools` are given.
+            See docs/mcp.md.
+        before_script: Approves or denies the script, in place of the environment's hook; see docs/approvals.md.
+        before_tool_call: Approves or denies each tool call, in place of the environment's hook.
+        record: Local file for a record of the script and of all work of its tools, beside the environment's record; see
             docs/records.md.
-        session: The Python that runs it, in place of one of its own, with what the scripts before have defined. A name,
-            of at most 64 characters, is that of a Python that the environment keeps until its cleanup, eight at most;
-            True is the one without a name. The environment and the mode are then the session's, and so is what is not
-            given of `tools`, `timeout`, `max_tool_calls`, `tool_errors` and `mcp_servers`. None is as the setting
-            `kernel_mode` says: False at first.
+        session: Python session for the script, with the variables of earlier scripts. A name, of at most 64 characters,
+            is a session that the environment keeps until cleanup, eight at most; True is the session without a name.
+            The session sets the environment and the mode, and the defaults of `tools`, `timeout`, `max_tool_calls`,
+            `tool_errors` and `mcp_servers`. None follows the setting `kernel_mode`: a new Python by default.
 
     Returns:
         The result, also for a script that failed, timed out, was interrupted, was denied, or could not be staged.
 
     Raises:
         EnvironmentStartError: The environment could not be started.
-        EnvironmentLostError: The environment went away while the script ran.
-        SettingsError: The settings are not in order.
-        UnsupportedError: The environment has no Python, or can't do the transport.
-        TerminalError: The tools of an MCP session could not be had.
-        TypeError: The code is not text, or the environment is none.
+        EnvironmentLostError: The environment was lost while the script ran.
+        SettingsError: The settings are invalid.
+        UnsupportedError: The environment has no Python, or does not support the transport.
+        TerminalError: The tools of an MCP session could not be listed.
+        TypeError: `code` is not text, or `env` is no environment.
         ValueError: An argument has a value that is not allowed.
     """
     if sys.platform == "win32":
@@ -147,9 +146,9 @@ def execute_code(
     limits = Limits.checked(settings, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else checked_environment(env, "aexecute_code")
     handlers = script_tools(env) if tools is None else checked_tools(tools)
-    with_servers = tools is None if mcp_servers is None else mcp_servers
-    servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
-    asked = ScriptCall(
+    use_servers = tools is None if mcp_servers is None else mcp_servers
+    servers = called_by(code, servers_of(limits.settings.mcp_servers)) if use_servers else {}
+    script_call = ScriptCall(
         Script(
             env,
             checked_code(code),
@@ -165,37 +164,37 @@ def execute_code(
         on_output,
         session.run_script if session else run_script,
     )
-    with _observed(asked.script, tools, record) as operation:
-        return _record_result(operation, asked.result())
+    with _observed(script_call.script, tools, record) as operation:
+        return _record_result(operation, script_call.result())
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptCall:
-    """A script that was asked for, with arguments that are in order."""
+    """A call of `execute_code` with checked arguments."""
 
     script: Script
     servers: Mapping[str, McpServer]
-    """The MCP servers that it calls, by what their tools' names begin with."""
+    """MCP servers used by the script, by the prefix of their tools' names."""
     before_script: ScriptHook | None
     on_output: TextCallback | None
     run: Callable[[Call[Any], Script, float], Awaitable[Callable[[], ExecutionResult]]]
-    """Runs it, on the loop."""
+    """Runs the script on the loop."""
 
     def result(self) -> ExecutionResult:
-        """Run the script, and return for a result what is raised, but for what is not the script's doing."""
+        """Run the script. Errors caused by the script become a result."""
         began = time.monotonic()
         with errors_as_results(self.script.env, began) as failed:
-            return self._if_allowed(began)
+            return self._run_if_permitted(began)
         return failed[0]
 
-    def _if_allowed(self, asked: float) -> ExecutionResult:
+    def _run_if_permitted(self, script_call: float) -> ExecutionResult:
         script = self.script
         interrupted = script.interruption.is_set
         gate = script.env.gate
         if not gate.permits_script(script.code, script.limits.mode, self.before_script, interrupted) or interrupted():
-            seconds = time.monotonic() - asked
+            seconds = time.monotonic() - script_call
             return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
-        began = time.monotonic()  # whoever was asked has taken time that is not the script's
+        began = time.monotonic()  # waiting for an approval is not the script's time
         if not self.servers:
             return self._run(script, began)
         budget = TimeBudget(script.limits.timeout, began, script.interruption)
@@ -210,13 +209,13 @@ class ScriptCall:
             except (OutOfTimeError, TerminalError) as error:
                 if result := budget.result_of(error):
                     return result
-                if isinstance(error, SettingsError):  # a result, as of a server that does not start
+                if isinstance(error, SettingsError):  # becomes a result, as for a server that does not start
                     raise TerminalError(str(error)) from error
                 raise
             return self._run(replace(script, tools=checked_tools({**script.tools, **found})), began)
 
     def _run(self, script: Script, began: float) -> ExecutionResult:
-        shown = LiveOutput(self.on_output, script.env.model_view()) if self.on_output else None
+        shown = LiveScriptOutput(self.on_output, script.env.model_view()) if self.on_output else None
         made = run(lambda call: self.run(call, script, began), shown)
         if shown:
             shown.finish()
@@ -225,31 +224,31 @@ class ScriptCall:
 
 @contextlib.contextmanager
 def errors_as_results(env: BaseEnvironment, began: float) -> Iterator[list[ExecutionResult]]:
-    """Have a TerminalError in the block be a result, the one item of the list, but for what is not the script's doing.
+    """Turn a TerminalError in the block into a result, appended to the yielded list.
 
     Raises:
-        EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError: As they are.
+        EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError: These are not the script's fault.
     """
     failed: list[ExecutionResult] = []
     try:
         yield failed
     except TerminalError as error:
-        env.model_view().hide_in(error)
+        env.model_view().redact_error(error)
         if isinstance(error, EnvironmentLostError | EnvironmentStartError | SettingsError | UnsupportedError):
             raise
         failed.append(not_run(str(error), time.monotonic() - began))
 
 
 def not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
-    """Return the result of a script that was not run, or whose end is not known."""
+    """Return the result of a script that did not run, or whose end is unknown."""
     return ExecutionResult("error", why, 0, seconds, None, why)
 
 
-# What those who look on are told.
+# Events and records.
 
 
 def _observed(script: Script, tools: Tools | None, record: str | os.PathLike[str] | None) -> Operation:
-    """Return what tells of a script that is about to be run.
+    """Return the operation that reports a script to observers.
 
     Raises:
         SettingsError: The record cannot be written.
@@ -271,7 +270,7 @@ def _observed(script: Script, tools: Tools | None, record: str | os.PathLike[str
 
 
 def _record_result(operation: Operation, result: ExecutionResult) -> ExecutionResult:
-    """Tell what came of a script, and return it."""
+    """Report a script's result to observers, and return the result."""
     if operation is not UNOBSERVED:
         denied = result.exit_code is None and (result.error or "").startswith(DENIED)
         operation.add_facts(

@@ -1,8 +1,8 @@
-"""Which Python runs a script, and which variables it sees.
+"""The Python interpreter of a script, and the script's variables.
 
-Nothing is found out ahead, so that nothing can be out of date and no command is spent on it. What starts a script takes
-the first candidate that is there, and the script's first words tell that it works, see `output.Messages`. One that did
-not get so far is doubtful, and from then on tried out before it is taken.
+No command is spent on a search ahead, so no result can be outdated. The start command of a script takes the first
+available candidate, and the first message confirms that the Python works; see `output.BootMessages`. A candidate that
+sent no such message is marked doubtful, and is tested before later use.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from environments.errors import UnsupportedError
 from environments.loop import done
 
 CHOSEN, NUMBER = "hermes_python", "hermes_number"
-"""Shell variables: the Python that was chosen, and its number among the candidates, which is empty if there is none."""
+"""Shell variables: the chosen Python, and its number among the candidates; empty if none was found."""
 PYTHON = f'"${CHOSEN}"'
-"""Shell text: the Python that was chosen."""
+"""Shell text: the chosen Python."""
 NOT_FOUND = 127
-"""Exit code when there is none."""
+"""Exit code if no Python was found."""
 _CHECK = f"import sys; sys.exit(sys.version_info < {OLDEST})"
 
 FROM_SESSION = ("PATH", "PYTHONPATH", "PYTHONSAFEPATH", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""What a script in project mode has from the session: with these, it finds the programs and modules that this finds."""
+"""Variables passed from the session to a script in project mode; the script then finds the same programs and modules.
+"""
 
 _doubtful: WeakKeyDictionary[BaseEnvironment, set[str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
 class Pythons:
-    """The candidates for a script.
+    """Candidates for a script's Python.
 
     Args:
         candidates: Paths and names, the best first.
-        search_path: The PATH to look for names on, before the shell's own; empty is its own alone.
-        doubtful: Those that did not begin an earlier script.
+        search_path: PATH to search for names before the shell's own; empty is the shell's own alone.
+        doubtful: Candidates that failed to start an earlier script.
     """
 
     candidates: tuple[str, ...]
@@ -49,35 +50,36 @@ class Pythons:
     doubtful: frozenset[str] = frozenset()
 
     def choose_command(self) -> str:
-        """Return shell text that chooses one. It starts no process where all have paths and none is doubtful."""
-        branches = "el".join(f"if {self._can_be(name)}; then {NUMBER}={i}\n" for i, name in enumerate(self.candidates))
+        """Return shell text that chooses a candidate. Starts no process if all have paths and none is doubtful."""
+        tests = [f"if {self._test_command(name)}; then {NUMBER}={i}\n" for i, name in enumerate(self.candidates)]
+        branches = "el".join(tests)
         return f"{NUMBER}=\n{branches}fi\n"
 
-    def _can_be(self, name: str) -> str:
-        """Return a condition that also sets `CHOSEN`."""
+    def _test_command(self, name: str) -> str:
+        """Return a shell condition that also sets `CHOSEN`."""
         word = shlex.quote(name)
         if "/" in word:
             condition = f"{CHOSEN}={word}; [ -x {word} ] && [ ! -d {word} ]"
         else:
             look = f"command -v {word}"
             found = f"(PATH={shlex.quote(self.search_path)}; {look}) || {look}" if self.search_path else look
-            condition = f"{CHOSEN}=$( {found})"  # with `((` it could be arithmetic
+            condition = f"{CHOSEN}=$( {found})"  # `((` could be arithmetic
         if name in self.doubtful:
             condition += f' && "${CHOSEN}" -c {shlex.quote(_CHECK)} </dev/null >/dev/null 2>&1'
         return condition
 
     def choose_and_report_command(self, report_command: Callable[[str], str]) -> str:
-        """Return shell text that chooses one and says which, or ends the shell.
+        """Return shell text that chooses a candidate and reports its number, or exits the shell.
 
         Args:
-            report_command: Returns shell text that says a word.
+            report_command: Returns shell text that sends a message.
         """
         none = f'[ -n "${NUMBER}" ] || {{ {report_command("-")}; exit {NOT_FOUND}; }}'
         said = report_command(f'"${NUMBER}"')
         return f"{self.choose_command()}{none}\n{said}\n"
 
     def not_found_error(self, env: BaseEnvironment) -> UnsupportedError:
-        """Return the error for a target that has none of them."""
+        """Return the error for a target without a usable Python."""
         wanted = ".".join(map(str, OLDEST))
         return UnsupportedError(
             f"backend {env.settings.env!r} has no Python {wanted} or later, which execute_code needs (looked for "
@@ -88,13 +90,13 @@ class Pythons:
 def pythons_for(env: BaseEnvironment, session: Mapping[str, str], *, same_machine: bool) -> Pythons:
     """Return the candidates for a script.
 
-    Those of the session's active virtual or conda environment come first. Then it is our own: on this machine the one
-    that runs us, elsewhere the `python3` or `python` of the session.
+    The session's active virtual or conda environment comes first. Then comes the Python that runs this package, on this
+    machine, or the session's `python3` or `python` elsewhere.
 
     Args:
-        env: Where the script is to run.
-        session: The session's variables, if it is to run with them; see `session_variables`.
-        same_machine: Whether that is this machine.
+        env: Environment of the script.
+        session: The session's variables in project mode, see `session_variables`; else empty.
+        same_machine: True if the script runs on this machine.
     """
     place = session.get("PWD", "")
     prefixes = (session.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX"))
@@ -105,12 +107,12 @@ def pythons_for(env: BaseEnvironment, session: Mapping[str, str], *, same_machin
 
 
 def record_start(env: BaseEnvironment, python: str, *, begun: bool) -> None:
-    """Note whether a candidate has begun a script.
+    """Record whether a candidate was able to start a script.
 
     Args:
-        env: Where.
+        env: The environment.
         python: The candidate.
-        begun: Whether it has.
+        begun: True if the start succeeded.
     """
     if not begun:
         _doubtful.setdefault(env, set()).add(python)
@@ -119,7 +121,7 @@ def record_start(env: BaseEnvironment, python: str, *, begun: bool) -> None:
 
 
 async def session_variables(env: BaseEnvironment) -> dict[str, str]:
-    """Return the session's own values of `FROM_SESSION`, and its `PWD`; empty for what it has not set.
+    """Return the session's values of `FROM_SESSION` and `PWD`; empty for unset ones.
 
     Raises:
         TerminalError: The session could not be opened.
@@ -134,34 +136,34 @@ def script_command(
     session: Mapping[str, str],
     exported: Iterable[str] | None = None,
 ) -> str:
-    """Return shell text that becomes a script, which sees what it may see.
+    """Return shell text that replaces the shell by the script, with the allowed variables.
 
-    It travels over the shell's input, so that no value of what was allowed shows in a process list.
+    The text travels over the shell's standard input, so that no process list shows a value.
 
     Args:
-        argv: Shell text: the interpreter, the script and its arguments.
-        directory: What comes first on its PYTHONPATH.
-        allowed: Variables that were allowed by name.
-        session: Those of the session, see `session_variables`; in strict mode none.
-        exported: If it also sees what the shell that it becomes exports, but for what is named as secrets are: the
-            names of those among these that it sees all the same.
+        argv: Shell text: the interpreter, the script and the arguments.
+        directory: First entry of the script's PYTHONPATH.
+        allowed: Variables allowed by name.
+        session: Variables of the session, see `session_variables`; empty in strict mode.
+        exported: If not None, the script also sees the shell's exported variables, except names of secrets; these names
+            are passed nevertheless.
     """
-    others = _others(allowed, session)
+    others = _other_variables(allowed, session)
     if exported is not None:
         program = running_with_exports(others, argv, session.get("PATH", ""), exported)
     else:
         program = running_clean_with(others, argv, session.get("PATH", ""))
-    return _of_session(directory, session) + program
+    return _session_exports(directory, session) + program
 
 
-def _of_session(directory: str, session: Mapping[str, str]) -> str:
-    """Return shell text that sets what a script has from the session, and puts the directory on its PYTHONPATH."""
+def _session_exports(directory: str, session: Mapping[str, str]) -> str:
+    """Return shell text that sets the session's variables and puts the directory on PYTHONPATH."""
     names = [name for name in FROM_SESSION if name in session and name != "PATH"]
     unset = "".join(f"unset {name}\n" for name in names if not session[name])
     export = exporting({name: session[name] for name in names if session[name]})
     return f'{unset}{export}PYTHONPATH={shlex.quote(directory)}"${{PYTHONPATH:+:$PYTHONPATH}}"\n'
 
 
-def _others(allowed: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
-    # PYTHONPATH is set already, like all that was allowed, and so goes on behind the directory.
+def _other_variables(allowed: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
+    # PYTHONPATH is already set, like all allowed variables, and so follows the directory.
     return {name: value for name, value in allowed.items() if name != "PYTHONPATH" and name not in session}

@@ -1,4 +1,4 @@
-"""How a script is to be run, and for how long and how much of what it may do."""
+"""Limits of a script and checks of the arguments."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ TransportName = Literal["auto", "socket", "relay", "file"]
 Tools = Mapping[str, Callable[..., object]]
 
 SCRIPT_GRACE = 5.0
-"""Seconds a script has between TERM and KILL."""
+"""Seconds between TERM and KILL for a script."""
 ENDING_LIMIT = SCRIPT_GRACE + 3.5
-"""Seconds for all processes of a script to be ended, its grace included, and for its transport to be closed."""
+"""Seconds to end all processes of a script, grace included, and to close the transport."""
 REMOVAL_LIMIT = 1.5
-"""Seconds for its directory to be removed, if the ending left no more."""
+"""Seconds to remove the script's directory, if ending left no more."""
 NOT_CALLABLE = ("execute_code", "delegate_task", "delegate")
-"""Tools that start another agent or script; a script must not get hold of them, whoever passes them."""
+"""Tools that start another agent or script; never callable from a script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How a script is to be run, and how long and how much of what it may do."""
+    """Mode, time-out and other limits of a script."""
 
     settings: CodeExecutionSettings
     timeout: float
@@ -35,7 +35,7 @@ class Limits:
     transport: TransportName
     tool_errors: ToolErrors
     session_env: bool = False
-    """Whether the script sees what the session exports."""
+    """True to pass the session's exported variables."""
 
     @classmethod
     def checked(
@@ -48,7 +48,7 @@ class Limits:
         tool_errors: ToolErrors | None,
         session_env: bool,
     ) -> Limits:
-        """Return the limits of arguments, and of the settings for what is None.
+        """Return limits from the arguments; None stands for the setting.
 
         Raises:
             ValueError: An argument has a value that is not allowed.
@@ -77,11 +77,11 @@ class Limits:
 
 
 def checked_code(code: object) -> str:
-    """Return a script's source, which is text.
+    """Return a script's source if valid.
 
     Raises:
-        TypeError: It is not.
-        ValueError: It holds what is no text.
+        TypeError: The source is not a str.
+        ValueError: The source contains a lone surrogate.
     """
     if not isinstance(code, str):
         raise TypeError(f"code is of type {type(code).__name__}; give the script's source as text")
@@ -93,14 +93,14 @@ def checked_code(code: object) -> str:
 
 
 def checked_environment(env: object, awaited: str) -> BaseEnvironment:
-    """Return an environment.
+    """Return the argument if it is an environment.
 
     Args:
-        env: What is to be one.
-        awaited: What takes one that is awaited, in `hermes_env.aio`.
+        env: The argument.
+        awaited: Name of the function in `hermes_env.aio` for async environments.
 
     Raises:
-        TypeError: It is none.
+        TypeError: The argument is not an environment.
     """
     if not isinstance(env, BaseEnvironment):
         raise TypeError(
@@ -111,10 +111,10 @@ def checked_environment(env: object, awaited: str) -> BaseEnvironment:
 
 
 def checked_tools(tools: Tools) -> Tools:
-    """Return a copy of the tools of a script.
+    """Return a copy of a script's tools.
 
     Raises:
-        ValueError: One of them is not for a script.
+        ValueError: A tool must not be called from scripts.
     """
     if forbidden := sorted(set(tools) & set(NOT_CALLABLE)):
         raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")

@@ -1,4 +1,4 @@
-"""What came of a script, and how its output is cut and put together."""
+"""The result of a script, and the assembly of its output."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ INTERRUPTED_MESSAGE = "[execution interrupted — user sent a new message]"
 
 @dataclass(frozen=True, slots=True)
 class ExecutionResult:
-    """What `execute_code` returns."""
+    """The result of `execute_code`."""
 
     status: Status
-    """`success` for exit code 0, `error` for any other, `timeout` or `interrupted` when it was ended by us."""
+    """`success` for exit code 0, `error` for any other, `timeout` or `interrupted` for a script ended from here."""
     output: str
-    """What the script printed; after a failure also its standard error, and a message if we ended it."""
+    """Standard output; after a failure also standard error, and a message about a forced end."""
     tool_calls_made: int
-    """How many tool calls were accepted, those that failed included."""
+    """Number of accepted tool calls, including failed ones."""
     duration_seconds: float
     """Wall-clock time of the whole call."""
     exit_code: int | None
-    """The script's exit code; 124 after a time-out, 130 when interrupted, None if it never ran."""
+    """Exit code; 124 after a time-out, 130 when interrupted, None if the script never ran."""
     error: str | None = None
-    """Why the status is not `success`, in a sentence."""
+    """Reason of a status other than `success`, in a sentence."""
     stderr: str = ""
-    """The standard error of a script that failed. It is part of `output` too."""
+    """Standard error of a failed script. Also part of `output`."""
     tool_calls: tuple[ToolCall, ...] = ()
-    """The tool calls that were accepted, in the order in which they came."""
+    """Accepted tool calls, in the order of their start."""
     limit: str | None = None
-    """Which limit has refused something to the script, in a sentence; None if none has."""
+    """Limit that refused a tool call to the script, in a sentence; None if there was none."""
 
     note: str | None = None
-    """What became of a session's variables, or was left out of the result, in a sentence; see `PythonSession`."""
+    """Loss of a session's variables, or figures left out, in a sentence; see `PythonSession`."""
     value: str | None = None
-    """In a session, how the value of the script's last expression is written; None if it has none, or is None."""
+    """In a session, the `repr` of the script's last expression; None for no expression or the value None."""
     images: tuple[bytes, ...] = field(default=(), repr=False)
     """In a session, the open figures of matplotlib as PNG."""
 
@@ -52,42 +52,42 @@ class ExecutionResult:
 
 
 def timeout_message(seconds: float) -> str:
-    """Return what is said of a script that ran out of time."""
+    """Return the message about a script killed at the time-out."""
     return f"Script timed out after {plain_number(seconds)}s and was killed."
 
 
 def interrupted_message(seconds: float) -> str:
-    """Return what is said of a script of a session that ran out of time, and was interrupted."""
+    """Return the message about a session's script that was interrupted at the time-out."""
     return f"Script timed out after {plain_number(seconds)}s and was interrupted."
 
 
 def not_run_message(seconds: float, used_up_by: str) -> str:
-    """Return what is said of a script whose time was over before it ran.
+    """Return the message about a script not started within the time limit.
 
     Args:
-        seconds: Its time limit.
-        used_up_by: What took that time.
+        seconds: The time limit.
+        used_up_by: The step that took the time.
     """
     return f"The time limit of {plain_number(seconds)} s was used up by {used_up_by}; the script did not run."
 
 
 def truncation_notice(limit: int) -> str:
-    """Return the line that stands where output was left out.
+    """Return the line for truncated output.
 
     Args:
-        limit: How many bytes were kept.
+        limit: Bytes kept.
     """
     size = f"{limit // 1000}KB" if limit >= 1000 else f"{limit} bytes"
     return f"[output truncated at {size}]"
 
 
 def assembled_output(stdout: str, stderr: str, message: str | None) -> str:
-    """Put a failed script's output together.
+    """Assemble a failed script's output.
 
     Args:
-        stdout: What it printed.
-        stderr: What it printed on standard error; may be empty.
-        message: What we have to say about its end, if anything.
+        stdout: Standard output.
+        stderr: Standard error; may be empty.
+        message: Message about the end, if any.
     """
     parts = [stdout.rstrip("\n")]
     if stderr.strip():
@@ -98,5 +98,5 @@ def assembled_output(stdout: str, stderr: str, message: str | None) -> str:
 
 
 def with_truncation_notice(captured: CapturedText, limit: int) -> str:
-    """Return captured text with the notice where something was left out."""
+    """Return captured text with a notice where output was truncated."""
     return captured.with_notice(truncation_notice(limit))

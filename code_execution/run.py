@@ -1,4 +1,4 @@
-"""One run of one script, on the loop thread: prepare, stage, start, wait, end, result."""
+"""A run of a script, on the loop thread: prepare, stage, start, wait, end, result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, Limits, Tools
 from code_execution.mcp.results import environment_of_script
-from code_execution.output import CapturedOutput, ScriptOutput
+from code_execution.output import ScriptCapture, ScriptOutput
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
 from code_execution.staging import QUEUE, files_of
 from code_execution.start import BrokenPythonError, PythonProcess, is_cleaned_up, side_by_side, wait_for_end
@@ -27,7 +27,7 @@ from rpc.stub import FILE_QUEUE, SOCKET
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script that may run: its text and arguments, where and how it runs, and what of ours it may call."""
+    """A script after approval: source, arguments, environment, limits and tools."""
 
     env: BaseEnvironment
     code: str
@@ -39,30 +39,30 @@ class Script:
     on_tool_call: Callable[..., object] | None
 
     def dispatcher(self, token: str, log: ToolCallLog) -> Dispatcher:
-        """Return what answers its tool calls.
+        """Return a dispatcher for the script's tool calls.
 
         Args:
-            token: What they carry.
-            log: Is told of them.
+            token: Secret of the calls.
+            log: Records the calls.
         """
         most = self.limits.max_tool_calls
-        with holding(environment_of_script, self.env):  # its tools see the context variables of here
+        with holding(environment_of_script, self.env):  # tools see the context variables of this place
             return Dispatcher(self.tools, token=token, max_calls=most, before_call=self.before_call, log=log)
 
 
 async def run_script(call: Call[Any], script: Script, began: float) -> Callable[[], ExecutionResult]:
-    """Run a script to its end.
+    """Run a script to the end.
 
     Args:
-        call: Takes standard output on to the callback of its caller.
+        call: Carries standard output to the caller's callback.
         script: The script.
-        began: When its time began, on the monotonic clock.
+        began: Start of the script's time, on the monotonic clock.
 
     Returns:
-        What makes the result, as the text may be large.
+        A function that builds the result on the caller's thread, because the text may be large.
 
     Raises:
-        EnvironmentLostError: The environment went away while it ran, and all other errors of `execute_code`.
+        EnvironmentLostError: The environment was lost during the run; and all other errors of `execute_code`.
     """
     budget = TimeBudget(script.limits.timeout, began, script.interruption)
 
@@ -70,21 +70,21 @@ async def run_script(call: Call[Any], script: Script, began: float) -> Callable[
         while True:
             try:
                 return await Run(call, script, budget).result()
-            except BrokenPythonError:  # the next run passes that Python over
+            except BrokenPythonError:  # the next run avoids that Python
                 continue
 
-    return await within_its_time(run, script.env, budget)
+    return await within_time_limit(run, script.env, budget)
 
 
-async def within_its_time(
+async def within_time_limit(
     run: Callable[[], Awaitable[Callable[[], ExecutionResult]]], env: BaseEnvironment, budget: TimeBudget
 ) -> Callable[[], ExecutionResult]:
-    """Run a script, and return a result also where its time was over, or its environment cleaned up, before it ran.
+    """Run a script, and return a result even if the time limit or a cleanup came before the run.
 
     Args:
-        run: Runs it.
-        env: Where.
-        before: Its time.
+        run: Runs the script.
+        env: The environment.
+        budget: Time limit of the script.
     """
     was_cleaned_up = is_cleaned_up(env)
     try:
@@ -99,7 +99,7 @@ async def within_its_time(
 
 
 class Run:
-    """One run. It is used once."""
+    """A single run of a script."""
 
     def __init__(self, call: Call[Any], script: Script, budget: TimeBudget) -> None:
         self._view = cache(script.env.model_view)
@@ -107,17 +107,17 @@ class Run:
         self._calls = ToolCallLog(script.on_tool_call, lambda text: self._view().output(text))
         self._token = secrets.token_urlsafe(24)
         self._dispatcher = script.dispatcher(self._token, self._calls)
-        self._printed = CapturedOutput(script.limits.settings, self._view, call.pieces)
+        self._printed = ScriptCapture(script.limits.settings, self._view, call.pieces)
         self._output = ScriptOutput(self._printed)
         self._python = PythonProcess(script.env, script.limits, budget, self._output, self._output.messages)
         self._transport: UnixSocketTransport | FileQueueTransport | Relay | None = None
         self._place = ""
 
     async def result(self) -> Callable[[], ExecutionResult]:
-        """Run it, and return what makes the result of that.
+        """Run the script, and return a function that builds the result.
 
         Raises:
-            NotBegunError: The Python that was chosen does not work.
+            BrokenPythonError: The chosen Python does not work.
         """
         python = self._python
         await python.prepare()
@@ -126,20 +126,20 @@ class Run:
             files = self._files()
             self._calls.begin()
             await python.start(files, self._script.argv, relays=isinstance(self._transport, Relay))
-            self._while_it_starts()
+            self._prepare_during_start()
             ended_by_us = await self._wait()
         finally:
             await shielded(spawn(self._end(ended_by_us)))
         if (failure := getattr(self._transport, "failure", None)) and ended_by_us != "interrupted":
             raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
         python.check(ended_by_us)
-        return partial(self._made_result, ended_by_us, *await self._exit_code(ended_by_us))
+        return partial(self._build_result, ended_by_us, *await self._exit_code(ended_by_us))
 
-    def _while_it_starts(self) -> None:
-        """Do what the script needs later on, in the time that its Python takes to start.
+    def _prepare_during_start(self) -> None:
+        """Prepare the transport and the view while the Python starts.
 
         Raises:
-            TerminalError: No socket can be made.
+            TerminalError: The socket could not be created.
         """
         if isinstance(self._transport, UnixSocketTransport):
             if self._python.is_supervised and not self._python.messages.begun:
@@ -154,13 +154,13 @@ class Run:
             self._transport.start(self._place)
         except OSError as error:
             if self._python.is_supervised and isinstance(error, FileNotFoundError):
-                return  # its keeper has removed the directory: a script that ends at once makes no calls
+                return  # the supervisor removed the directory: a script that ended at once makes no calls
             raise TerminalError(f"no socket for the script's tool calls can be made: {error}") from error
 
     def _files(self) -> Mapping[str, bytes]:
-        """Choose how tool calls travel, and return the files of the script's directory."""
+        """Choose the transport, and return the files of the script's directory."""
         python, directory, output = self._python, self._python.directory, self._output
-        way, client, place = self._way(), SOCKET, f"{directory}/socket"
+        way, client, place = self._choose_transport(), SOCKET, f"{directory}/socket"
         if way == "socket":
             self._transport = socket = UnixSocketTransport(self._dispatcher)
             place = self._place = socket.place(directory)
@@ -170,12 +170,12 @@ class Run:
             python.messages.on_begun = queue.start
         else:
             self._transport = relay = Relay(self._dispatcher)
-            output.on_attach, python.messages.on_request = relay.attach, relay.take
+            output.on_attach, python.messages.on_request = relay.attach, relay.receive
         self._printed.shorten_paths(directory)
         stub = generate_stub(self._script.tools, client, self._limits.tool_errors)
         return files_of(self._script.code, stub, self._token, place, queue=way == "file")
 
-    def _way(self) -> str:
+    def _choose_transport(self) -> str:
         is_here, is_duplex, wanted = self._python.is_here, self._python.is_duplex, self._limits.transport
         if wanted == "auto":
             return "socket" if is_here else "relay" if is_duplex else "file"
@@ -187,7 +187,7 @@ class Run:
         )
 
     async def _wait(self) -> Status | None:
-        """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
+        """Wait for the script's end, the deadline or an interruption; return the status of the latter two."""
         python = self._python
         ending = spawn(python.ended(), may_fail=True)
         ended_by_us = await wait_for_end((ending, python.end_reported), self._budget)
@@ -195,15 +195,15 @@ class Run:
             return "interrupted"
         return ended_by_us
 
-    # The end.
+    # The end of the script.
 
     async def _end(self, ended_by_us: Status | None) -> None:
-        """End the script, its calls and its transport, remove its directory, and wait for that within limits."""
+        """End the script, its calls and its transport, and remove the directory, within limits."""
         with in_no_scope():
             deadline = time.monotonic() + ENDING_LIMIT
             dispatcher, transport = self._dispatcher, self._transport
             dispatcher.close()
-            steps = ends_of(dispatcher, self._python.end_processes(ended_by_us, deadline))
+            steps = ending_steps(dispatcher, self._python.end_processes(ended_by_us, deadline))
             if isinstance(transport, Relay):
                 transport.end()
             elif isinstance(transport, UnixSocketTransport) and not transport.has_begun:
@@ -215,25 +215,26 @@ class Run:
             self._output.finish()
             await self._python.remove(max(0.0, deadline - time.monotonic()) + REMOVAL_LIMIT)
 
-    # What came of it.
+    # The result.
 
     async def _exit_code(self, ended_by_us: Status | None) -> tuple[int, str | None]:
-        """Return the script's exit code, and what is to be said of its end."""
+        """Return the script's exit code, and a message about the end."""
         if ended_by_us:
             return forced_end(ended_by_us, self._limits.timeout)
         return await self._python.exit_status()
 
-    def _made_result(self, ended_by_us: Status | None, code: int, message: str | None) -> ExecutionResult:
+    def _build_result(self, ended_by_us: Status | None, code: int, message: str | None) -> ExecutionResult:
         seconds, limit = time.monotonic() - self._budget.began, self._dispatcher.limit_reached
         return result_of(self._printed, self._calls, ended_by_us, code, message, seconds, limit)
 
 
-def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict[str, Awaitable[object]]:
-    """Return what is awaited at the end of a script, side by side, once its dispatcher is closed; see `side_by_side`.
+def ending_steps(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict[str, Awaitable[object]]:
+    """Return the steps that end a script side by side, after its dispatcher was closed; see `side_by_side`.
 
     Args:
-        dispatcher: The dispatcher.
-        processes: Ends the script's own processes, if they are to end. What tool calls have left is ended beside that.
+        dispatcher: The closed dispatcher.
+        processes: Ends the script's processes, if they have to end. Processes left by tool calls are ended at the same
+            time.
     """
 
     async def remains() -> None:
@@ -243,7 +244,7 @@ def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict
             await processes
         if found:
             await shielded(found)
-        if scope.has_scope_processes:  # of a tool that has ended since
+        if scope.has_scope_processes:  # left by a tool that has ended since
             await in_worker(scope.end_scope_processes)
 
     ends: dict[str, Awaitable[object]] = {"its processes": remains()}
@@ -253,14 +254,14 @@ def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict
 
 
 def forced_end(by: Status, timeout: float) -> tuple[int, str]:
-    """Return the exit code of a script that was ended by us, and what is said of it."""
+    """Return exit code and message of a script ended by time-out or interruption."""
     if by == "timeout":
         return TIMEOUT_EXIT_CODE, timeout_message(timeout)
     return INTERRUPT_EXIT_CODE, INTERRUPTED_MESSAGE
 
 
 def result_of(
-    printed: CapturedOutput,
+    printed: ScriptCapture,
     calls: ToolCallLog,
     ended_by_us: Status | None,
     code: int,
@@ -268,16 +269,16 @@ def result_of(
     seconds: float,
     limit: str | None,
 ) -> ExecutionResult:
-    """Return the result of a script that has run.
+    """Return the result of a script that ran.
 
     Args:
-        printed: What it printed.
-        calls: The tool calls that it made.
-        ended_by_us: How we ended it, if we did.
-        code: Its exit code.
-        message: What is to be said of its end.
-        seconds: How long it took.
-        limit: Which limit it has reached.
+        printed: Captured output.
+        calls: Log of the tool calls.
+        ended_by_us: Reason of a forced end, if any.
+        code: Exit code.
+        message: Message about the end.
+        seconds: Duration.
+        limit: Message about a reached limit.
     """
     status: Status = ended_by_us or ("success" if code == 0 else "error")
     output, stderr = printed.stdout(), ""

@@ -1,4 +1,4 @@
-"""A Python that stays in the target, and runs one script after another in one namespace: its turns, runs and end."""
+"""A Python session in the target: runs script after script in one namespace; its lock, runs and end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any, Self
 
 from code_execution.boot_program import CONTROL
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools, checked_environment
-from code_execution.output import STUB, CapturedOutput, MessageDecoder, ScriptOutput, SessionMessages, SessionResult
+from code_execution.output import STUB, MessageDecoder, ScriptCapture, ScriptOutput, SessionMessages, SessionResult
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
-from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
+from code_execution.run import Script, ending_steps, forced_end, result_of, within_time_limit
 from code_execution.session_program import SIZE_DIGITS
 from code_execution.settings import Mode, load_code_execution_settings
 from code_execution.staging import files_of
@@ -35,18 +35,18 @@ from rpc.stub import SOCKET
 GONE = "The Python of this session has ended, and its variables are gone. The next script begins in a new one."
 RESTARTED = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
 MOST_NAMES = 8
-"""How many named sessions an environment keeps for its scripts. Each is a process in the target."""
+"""Limit of named sessions per environment. Each is a process in the target."""
 LONGEST_NAME = 64
 LAST_WORDS = 2.0
-"""Seconds that a Python has to end by itself."""
+"""Seconds for a Python to exit without a signal."""
 FIRST = asyncio.FIRST_COMPLETED
 
 _runs_for: ContextVar[frozenset[int]] = ContextVar("hermes_python_sessions", default=frozenset())
-"""The sessions whose scripts the current thread answers tool calls of."""
+"""Sessions of the scripts whose tool calls the current thread handles."""
 
 
 class ScriptSession:
-    """A Python that stays, with what holds for its scripts; see `PythonSession`."""
+    """A Python session with the defaults for its scripts; see `PythonSession`."""
 
     def __init__(
         self,
@@ -73,13 +73,13 @@ class ScriptSession:
 
     @on_loop
     async def reset(self) -> None:
-        """End the Python, once the script that runs in it has ended. The next script begins in a new one."""
+        """End the Python after the running script. The next script starts a new one."""
         async with self._lock:
             await self._end()
 
     @on_loop
     async def close(self) -> None:
-        """End the Python, with the script that runs in it, and run no more. Safe to call twice."""
+        """End the Python and the running script, and refuse later scripts. Safe to call twice."""
         self._is_closed = True
         if self._python and not self._python.stop.done():
             self._python.stop.set_result(None)
@@ -87,10 +87,10 @@ class ScriptSession:
             await self._end()
 
     def check_options(self, env: object, mode: Mode | None, transport: str, session_env: bool) -> None:
-        """Check what a script is given that is the session's to choose.
+        """Check arguments that are the session's to set.
 
         Raises:
-            ValueError: It is another one.
+            ValueError: An argument differs from the session's.
         """
         for name, value, ours in (("env", env, self.env), ("mode", mode, self.mode)):
             if value is not None and value is not ours and value != ours:
@@ -101,7 +101,7 @@ class ScriptSession:
             raise ValueError("session_env is for a Python that begins; give it to PythonSession")
 
     def check_process(self) -> None:
-        """Raise TerminalError in a process that the environment does not belong to."""
+        """Raise TerminalError in a forked process, where the environment must not be used."""
         if check := getattr(self.env, "check_process", None):
             check()
 
@@ -116,10 +116,10 @@ class ScriptSession:
         if python:
             await shielded(spawn(python.end()))
 
-    # One script. On the loop.
+    # A script, on the loop.
 
     async def run_script(self, call: Call[Any], script: Script, began: float) -> Callable[[], ExecutionResult]:
-        """Run a script to its end, see `run.run_script`."""
+        """Run a script to the end, see `run.run_script`."""
         if id(self) in _runs_for.get():
             raise TerminalError(
                 "a tool that a script calls cannot run another script in its session, which waits for it"
@@ -131,10 +131,10 @@ class ScriptSession:
                 while True:
                     try:
                         return await self._run(call, script, budget)
-                    except BrokenPythonError:  # the next one passes that Python over
+                    except BrokenPythonError:  # the next run avoids that Python
                         self._python = None
 
-        return await within_its_time(run, script.env, budget)
+        return await within_time_limit(run, script.env, budget)
 
     @contextlib.asynccontextmanager
     async def _locked(self, budget: TimeBudget) -> AsyncIterator[None]:
@@ -156,14 +156,14 @@ class ScriptSession:
         note = await self._drop_ended_python()
         token = self._python.token if self._python else secrets.token_urlsafe(24)
         log = ToolCallLog(script.on_tool_call, lambda text: view().output(text))
-        mine = _runs_for.set(_runs_for.get() | {id(self)})  # tools see it, as they run in this context
+        mine = _runs_for.set(_runs_for.get() | {id(self)})  # tools run in this context and see the variable
         try:
             dispatcher = script.dispatcher(token, log)
         finally:
             _runs_for.reset(mine)
         python = self._python = self._python or SessionPython(script, budget, dispatcher)
-        printed = CapturedOutput(script.limits.settings, view, call.pieces)
-        ended_by_us: Status | None = "interrupted"  # as by a caller that has left
+        printed = ScriptCapture(script.limits.settings, view, call.pieces)
+        ended_by_us: Status | None = "interrupted"  # as if the caller had left
         try:
             log.begin()
             stub = await python.ready(script)
@@ -185,7 +185,7 @@ class ScriptSession:
         )
 
     async def _drop_ended_python(self) -> str | None:
-        """Give up a Python that has ended, and return what is to be said of that."""
+        """Drop a Python that has ended, and return the note for the result."""
         python = self._python
         if python is None or python.process.is_running:
             return None
@@ -195,23 +195,23 @@ class ScriptSession:
 
 
 class EnvironmentSessions:
-    """The sessions that an environment keeps for its own scripts, by their names and the way scripts run in them."""
+    """The Python sessions of an environment, by name, mode and `session_env`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sessions: dict[tuple[str, Mode, bool], ScriptSession] = {}
 
     def of(self, env: BaseEnvironment, name: str, mode: Mode, session_env: bool) -> ScriptSession:
-        """Return the session of an environment with a name, a mode and a choice of variables.
+        """Return an environment's session, and create a missing one.
 
         Args:
             env: The environment.
-            name: The session's name; empty for the one without a name.
-            mode: The mode of its scripts.
-            session_env: Whether its Python has what the shell's session has exported.
+            name: Name of the session; empty for the session without a name.
+            mode: Mode of the scripts.
+            session_env: True to pass the session's exported variables to the Python.
 
         Raises:
-            ValueError: The name is too long, or there are `MOST_NAMES` others.
+            ValueError: The name is too long, or `MOST_NAMES` other sessions exist.
         """
         if len(name) > LONGEST_NAME:
             raise ValueError(f"session is a name of {len(name)} characters; give one of at most {LONGEST_NAME}")
@@ -229,29 +229,29 @@ class EnvironmentSessions:
             return found
 
     def close(self) -> None:
-        """Give them up. What ran in the environment has been ended."""
+        """Forget all sessions. Their processes ended with the environment."""
         self._sessions.clear()
 
 
 class SessionPython:
-    """The Python of a session. It lives on the loop thread.
+    """The Python of a session. Used on the loop thread.
 
     Args:
-        script: Its first script.
-        before: The time that this has.
-        dispatcher: Answers its tool calls.
+        script: The first script.
+        budget: Time limit of the first script.
+        dispatcher: Answers the script's tool calls.
     """
 
     def __init__(self, script: Script, budget: TimeBudget, dispatcher: Dispatcher) -> None:
         word = secrets.token_hex(8)
         self.token = dispatcher.token
-        """What the tool calls of all scripts carry, as they share the module."""
+        """Secret of all tool calls in the session, because the scripts share the module."""
         self._results = SessionMessages(word, script.limits.settings.max_stdout_bytes)
         self._output = ScriptOutput(results=self._results)
         self._word = self._output.messages.session = word
         self.process = PythonProcess(script.env, script.limits, budget, self._output, self._output.messages)
         self.stop: asyncio.Future[None] = current().loop.create_future()
-        """Done when the session is closed while a script runs."""
+        """Done when the session is closed during a script."""
         self.result = self._results.result
         self._relay = Relay(dispatcher)
         self._ending: asyncio.Task[int] | None = None
@@ -262,26 +262,26 @@ class SessionPython:
 
     @property
     def is_done(self) -> bool:
-        """Whether its script has ended by itself, and the Python goes on."""
+        """True once the script has ended while the Python continues."""
         return self._done.done()
 
     async def ready(self, script: Script) -> str:
-        """Start it, if it does not run, and return the stub of a script."""
+        """Start the Python if necessary, and return the script's stub."""
         stub = generate_stub(script.tools, SOCKET, script.limits.tool_errors)
         self._done = current().loop.create_future()
         if self._ending is None:
             await self._start(script, stub)
         return stub
 
-    def send(self, script: Script, stub: str, printed: CapturedOutput, dispatcher: Dispatcher) -> None:
-        """Have it run a script."""
+    def send(self, script: Script, stub: str, printed: ScriptCapture, dispatcher: Dispatcher) -> None:
+        """Send a script to the Python."""
         self._number += 1
         self._relay.dispatcher = dispatcher
         self._results.clear()
         for stream in self._streams:
             stream.passes_output = True
-        self._results.on_done = partial(self._note, self._results)
-        self._output.messages.on_output_end = partial(self._note, self._output.messages)
+        self._results.on_done = partial(self._stop_output, self._results)
+        self._output.messages.on_output_end = partial(self._stop_output, self._output.messages)
         printed.shorten_paths(self.process.directory)
         self._output.printed = printed
         request = {
@@ -292,15 +292,15 @@ class SessionPython:
             "most": script.limits.settings.max_stdout_bytes,
         }
         self._stub = stub
-        self._tell(marshal.dumps(request, 2))
+        self._send_request(marshal.dumps(request, 2))
 
-    def _note(self, stream: MessageDecoder, number: int) -> None:
+    def _stop_output(self, stream: MessageDecoder, number: int) -> None:
         if number == self._number:
-            stream.passes_output = False  # what is printed from here on is not the script's
+            stream.passes_output = False  # later output is not the script's
             if not self._done.done() and not any(each.passes_output for each in self._streams):
                 self._done.set_result(None)
 
-    def _tell(self, request: bytes) -> None:
+    def _send_request(self, request: bytes) -> None:
         self._feed(b"a %d %d\n%*d" % (CONTROL, len(request) + SIZE_DIGITS, SIZE_DIGITS, len(request)) + request)
 
     async def _start(self, script: Script, stub: str) -> None:
@@ -311,7 +311,7 @@ class SessionPython:
                 f"backend {self._env.settings.env!r} has no stream that goes both ways, which a PythonSession needs; "
                 "execute_code works there"
             )
-        self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.take
+        self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.receive
         self._stub = stub
         place = f"{process.directory}/socket"
         files = files_of(f"import {STUB}", stub, self.token, place, queue=False)
@@ -321,11 +321,11 @@ class SessionPython:
     def _feed(self, data: bytes) -> None:
         process = self._output.process
         if process:
-            with contextlib.suppress(BrokenPipeError):  # it has ended, which is told elsewhere
+            with contextlib.suppress(BrokenPipeError):  # the Python has ended, which is reported elsewhere
                 process.feed(data)
 
     async def wait_for_end(self, budget: TimeBudget) -> Status | None:
-        """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
+        """Wait for the script's end, the deadline or an interruption; return the status of the latter two."""
         assert self._ending
         by = await wait_for_end((self._done, self.process.end_reported, self._ending, self.stop), budget)
         if self.stop.done() or (self._ending.done() and self._ending.result() and is_cleaned_up(self._env)):
@@ -333,17 +333,17 @@ class SessionPython:
         return by
 
     async def finish(self, dispatcher: Dispatcher, ended_by_us: Status | None) -> None:
-        """End the script and its calls. One that is ended by us is interrupted first, and then the Python is ended."""
+        """End the script and its calls. A forced end sends an interrupt first, and then ends the Python."""
         with in_no_scope():
             if ended_by_us and self.process.is_running:
-                self._tell(b"")  # before it has begun the script it sees this, and later on the signal
+                self._send_request(b"")  # seen before the script starts; later the signal is
                 self._feed(b"i 0 0\n")
             dispatcher.close()
             if ended_by_us and self._ending:
                 await asyncio.wait((self._ending, self._done), timeout=SCRIPT_GRACE, return_when=FIRST)
             ending = None if self.is_done else self.end(ended_by_us)
             limit = ENDING_LIMIT + (REMOVAL_LIMIT if ending else 0)
-            await side_by_side(ends_of(dispatcher, ending), time.monotonic() + limit)
+            await side_by_side(ending_steps(dispatcher, ending), time.monotonic() + limit)
             if not self.is_done:
                 self._output.finish()
             elif self._output.printed:
@@ -351,9 +351,9 @@ class SessionPython:
             self._output.printed = None
 
     async def end(self, ended_by_us: Status | None = None) -> None:
-        """End the Python with all that its scripts have left, and remove its directory.
+        """End the Python and all processes left by scripts, and remove the directory.
 
-        One that is idle ends by itself, as a script does at its end. Its `atexit` functions have a few seconds.
+        An idle Python exits without a signal, as a script does at its end. `atexit` functions have a few seconds.
         """
         with in_no_scope():
             deadline = time.monotonic() + ENDING_LIMIT
@@ -366,7 +366,7 @@ class SessionPython:
             await self.process.remove(max(0.0, deadline - time.monotonic()) + REMOVAL_LIMIT)
 
     async def exit_status(self, ended_by_us: Status | None, timeout: float) -> tuple[int, str | None]:
-        """Return the exit code of the script, and what is to be said of its end."""
+        """Return the script's exit code, and a message about the end."""
         if ended_by_us:
             code, message = forced_end(ended_by_us, timeout)
             return code, interrupted_message(timeout) if self.is_done and ended_by_us == "timeout" else message
@@ -376,7 +376,7 @@ class SessionPython:
 
 
 def _session_result(
-    printed: CapturedOutput,
+    printed: ScriptCapture,
     log: ToolCallLog,
     ended_by_us: Status | None,
     code: int,

@@ -1,6 +1,6 @@
-"""The part of the boot program that runs one script after another in one namespace, for a Python that stays.
+"""The session program: runs script after script in one namespace, for a Python session.
 
-It stands behind `boot_program` in one text, and uses its names.
+In the target, this text follows `boot_program` and uses the names defined there.
 """
 
 # ruff: noqa: PTH108, PTH112, PTH208, S110, S302, SIM105  # pathlib or contextlib would cost milliseconds
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from code_execution.boot_program import ATOMIC, RECEIVE, ignore_signal, main_module
 
 SIZE_DIGITS = 9
-"""Digits of the size in front of a script."""
+"""Digits of the size before each script."""
 KEPT_SOURCES = 200
-"""How many scripts have their source kept, for tracebacks."""
+"""Scripts whose source file is kept for tracebacks."""
 MOST_FIGURES, LARGEST_FIGURE = 10, 5 * 1024 * 1024
-"""How many figures of one script are shown, and how many bytes each may have."""
+"""Limits for the figures of a script, and for the bytes of each."""
 
 
 class ScriptRunner:
-    """Runs the scripts that it is sent, in one namespace, and says what came of each.
+    """Runs received scripts in a single namespace, and reports the result of each.
 
-    What it says stands in the output behind the script's own. On standard output that is the value of a last
-    expression, `v SIZE LAST` and its bytes, in parts, the figures, `i SIZE LAST` likewise, and the end, `d NUMBER CODE
-    SIZE LEFT_OUT`: the script's number and exit code, the size of the whole value, and how many figures are left out.
-    On standard error it is the end alone, `f NUMBER`.
+    Messages follow the script's own output. On standard output: the value of a last expression, `v SIZE LAST` and
+    bytes, in parts; the figures, `i SIZE LAST` likewise; and the end, `d NUMBER CODE SIZE LEFT_OUT`, with the script's
+    number, the exit code, the size of the whole value, and the number of figures left out. On standard error: the end
+    alone, `f NUMBER`.
 
     Args:
-        control: Where scripts come from.
-        directory: Where they are put.
-        word: What its messages begin with.
+        control: Socket that delivers scripts.
+        directory: Directory for their source files.
+        word: Marker word of the messages.
     """
 
     def __init__(self, control: _socket.socket, directory: str, word: str) -> None:
@@ -43,15 +43,15 @@ class ScriptRunner:
 
         self.control, self.directory, self.word = control, directory, word
         self.process = os.getpid()
-        self.out, self.errors = os.dup(1), os.dup(2)  # a script may close those, or put others there
+        self.out, self.errors = os.dup(1), os.dup(2)  # a script may close or replace 1 and 2
         self.signals = _signal
-        self.on_interrupt = _signal.default_int_handler  # the scripts' own
+        self.on_interrupt = _signal.default_int_handler  # the scripts' handler
         self.flags = 0
         self.names = main_module(directory + "/script-0.py").__dict__
-        os.environ.setdefault("MPLBACKEND", "agg")  # figures are files here
+        os.environ.setdefault("MPLBACKEND", "agg")  # figures become files
 
     def serve(self) -> None:
-        """Run one after another, until no more comes."""
+        """Run scripts until the control connection ends."""
         import marshal
 
         self.ignore_interrupts()
@@ -59,16 +59,16 @@ class ScriptRunner:
             head = self.receive(SIZE_DIGITS)
             if not head:
                 return
-            if not int(head):  # an interrupt of the script before, which has ended
+            if not int(head):  # an interrupt for a script that has ended
                 continue
             request = marshal.loads(self.receive(int(head)))
             code, value, size, figures, left_out = self.run(request)
             for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
                 try:
-                    stream.flush()  # type: ignore[union-attr]  # whatever a script has put there
+                    stream.flush()  # type: ignore[union-attr]  # a script may have replaced the stream
                 except Exception:
                     pass
-            if os.getpid() != self.process:  # a fork that the script has made, and that came here
+            if os.getpid() != self.process:  # a child forked by the script, which returned to here
                 sys.exit(code)
             number = request["number"]
             for kind, data in (("v", value), *(("i", figure) for figure in figures)):
@@ -77,13 +77,13 @@ class ScriptRunner:
             self.report(self.errors, f"f {number}\n".encode())
 
     def ignore_interrupts(self) -> None:
-        """Let no interrupt end us between two scripts."""
+        """Ignore interrupts between two scripts."""
         handler = self.signals.signal(2, ignore_signal)
         if handler is not ignore_signal:
             self.on_interrupt = handler
 
     def receive(self, size: int) -> bytes:
-        """Return so many bytes; none if no more come."""
+        """Return exactly `size` bytes; b"" at the end of the connection."""
         data = b""
         while len(data) < size:
             piece = self.control.recv(min(size - len(data), RECEIVE))
@@ -93,7 +93,7 @@ class ScriptRunner:
         return data
 
     def is_interrupted(self) -> bool:
-        """Return whether an interrupt has come behind the script, before its signal could do anything."""
+        """Return True if an interrupt follows the script, before the signal has any effect."""
         import _socket
 
         try:
@@ -102,7 +102,8 @@ class ScriptRunner:
             return False
 
     def run(self, request: dict[str, object]) -> tuple[int, bytes, int, list[bytes], int]:
-        """Run one script; return its exit code, its value cut, the size of that, its figures, and those left out."""
+        """Run a script; return the exit code, the value cut to the limit, the value's size, the figures, and the number
+        left out."""
         code, value, left_out = 1, b"", 0
         figures: list[bytes] = []
         try:
@@ -123,15 +124,15 @@ class ScriptRunner:
             self.show(error)
         except BaseException as error:
             self.show(error)
-        self.ignore_interrupts()  # one may have come just there
+        self.ignore_interrupts()  # an interrupt may have come in between
         return code, value[: int(str(request["most"]))], len(value), figures, left_out
 
     def value_of(self, request: dict[str, object]) -> str | None:
-        """Run a script, and return how its last expression is written, if it ends with one that is not None."""
+        """Run a script, and return the `repr` of a final expression, unless None."""
         import _ast
 
         path, source = "{}/script-{}.py".format(self.directory, request["number"]), str(request["code"]).encode()
-        self.write_file(path, source)  # for tracebacks, which read it there
+        self.write_file(path, source)  # tracebacks read the source there
         self.remove_source(int(str(request["number"])) - KEPT_SOURCES)
         if request["stub"] is not None:
             self.replace_tools(str(request["stub"]).encode())
@@ -140,7 +141,7 @@ class ScriptRunner:
         tree = compile(source, path, "exec", _ast.PyCF_ONLY_AST | self.flags, dont_inherit=True)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], _ast.Expr) else None
         code = compile(tree, path, "exec", self.flags, dont_inherit=True)
-        if b"__future__" in source:  # it holds for those that come behind, too
+        if b"__future__" in source:  # a future import stays active for later scripts
             import __future__
 
             features = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
@@ -152,19 +153,19 @@ class ScriptRunner:
         return None if value is None else repr(value)
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write a file of ours."""
+        """Write a file."""
         with open(path, "wb") as file:
             file.write(data)
 
     def remove_source(self, number: int) -> None:
-        """Remove the source of an old script, so that there are not ever more."""
+        """Remove the source of an old script, to bound their number."""
         try:
             os.unlink(f"{self.directory}/script-{number}.py")
         except OSError:
             pass
 
     def replace_tools(self, source: bytes) -> None:
-        """Have `hermes_tools` have other tools, also where it is imported already."""
+        """Replace the tools of `hermes_tools`, even if the module is already imported."""
         path = self.directory + "/hermes_tools.py"
         self.write_file(path, source)
         cached = self.directory + "/__pycache__"
@@ -182,7 +183,7 @@ class ScriptRunner:
         exec(compile(source, path, "exec", dont_inherit=True), names)  # noqa: S102
 
     def exit_code(self, given: object) -> int:
-        """Return the exit code that `sys.exit` has asked for, and say what it is to say."""
+        """Return the exit code for an argument of `sys.exit`; print a message."""
         if given is None:
             return 0
         if isinstance(given, int):
@@ -191,7 +192,7 @@ class ScriptRunner:
         return 1
 
     def show(self, error: BaseException) -> None:
-        """Show an uncaught error, without the frames of this file."""
+        """Show an uncaught error without frames of this file."""
         trace = error.__traceback__
         while trace and trace.tb_frame.f_globals is globals():
             trace = trace.tb_next
@@ -201,23 +202,23 @@ class ScriptRunner:
             pass
 
     def report_in_parts(self, kind: str, data: bytes) -> None:
-        """Say something on standard output that may be longer than a message."""
+        """Send data longer than a message, in parts, on standard output."""
         room = ATOMIC - len(self.word) - 40
         for start in range(0, len(data), room):
             part = data[start : start + room]
             self.report(self.out, f"{kind} {len(part)} {int(start + room >= len(data))}\n".encode() + part)
 
     def report(self, descriptor: int, message: bytes) -> None:
-        """Say something on one of the streams. Each message is one write, which a pipe takes whole."""
+        """Send a message on a stream, in a single write, which a pipe transfers whole."""
         message = b"\x1e" + self.word.encode() + b" " + message
         while message:
             message = message[os.write(descriptor, message) :]
 
 
 def draw_figures() -> tuple[list[bytes], int]:
-    """Return the open figures of matplotlib as PNG, close them, and say how many are left out: too many or too large.
+    """Return the open figures of matplotlib as PNG, close them, and return the number left out: too many or too large.
 
-    `matplotlib.pyplot` is not imported here; without it there is none.
+    Without an imported `matplotlib.pyplot` there are no figures.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or not hasattr(pyplot, "get_fignums"):

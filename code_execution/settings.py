@@ -53,5 +53,5 @@ def load_code_execution_settings() -> CodeExecutionSettings:
     """
     settings = validated(CodeExecutionSettings, config_layer(SECTION))
     if settings.mcp_servers:
-        servers_of(settings.mcp_servers)  # a fault is an error at once, and not with the first script that calls one
+        servers_of(settings.mcp_servers)  # an invalid server is reported at once, not at its first use
     return settings

@@ -1,4 +1,4 @@
-"""What goes to the target for a script: its files, the boot program, and the command that starts it."""
+"""Staging of a script: its files, the boot program, and the start command."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _CACHE = "__pycache__/"
 OWN = "own"
 QUEUE = "rpc"
 _FIRST = b"trap - EXIT;exit;#%9d\n"
-"""The line before all that a boot program reads, with its size. If the Python leaves it, the shell takes it for script,
-and ends."""
+"""Line before the input of a boot program, with the size. If the Python leaves the input unread, the shell runs this
+line and exits."""
 _LENGTH = len(_FIRST % 0)
 _LOADER = f"""\
 import os,marshal
@@ -52,18 +52,18 @@ c,n,e=m["main"](d,m.get("ScriptRunner"))
 try:exec(c,n)
 except BaseException:e();raise
 """
-"""Reads the boot program and what it needs from the input, and runs it. It is seen in process lists."""
+"""Reads the boot program and its input from standard input, and runs it. Visible in process lists."""
 
 
 def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> dict[str, bytes]:
-    """Return the files of a script's directory, by name; a `/` behind a name makes it a directory's, a `|` a pipe's.
+    """Return the files of a script's directory by name. A final `/` in a name means a directory, a final `|` a pipe.
 
     Args:
         code: The script's source.
-        stub: That of the module of its tools.
-        token: What its calls carry.
-        place: Where they go.
-        queue: Whether that is the queue in the directory itself.
+        stub: Source of the tools' module.
+        token: Secret of the tool calls.
+        place: Path of the socket or queue.
+        queue: True to create the queue in the directory.
     """
     files = {SCRIPT: code.encode(), STUB: stub.encode(), OWN: own_file(token, place).encode()}
     if queue:
@@ -73,26 +73,26 @@ def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> di
 
 @cache
 def _boot(*, stays: bool = False) -> CodeSource:
-    """Return the boot program, of a script or of a Python that stays."""
+    """Return the boot program, with the session program for a Python session."""
     files = ("boot_program.py", *(("session_program.py",) if stays else ()))
     return CodeSource(
         FUTURE + "".join(target_source(file, "code_execution") for file in files), "boot", is_documented=False
     )
 
 
-def _for_any(boot: CodeSource) -> str:
-    """Return its source for any Python, where the module that it imports first is not the script's."""
+def _portable_source(boot: CodeSource) -> str:
+    """Return the source for any Python, where the import of `__future__` must not load the script's own."""
     return boot.text.replace(FUTURE, f"{FUTURE}import sys\nsys.modules.pop('__future__', None)\n", 1)
 
 
 class Staging:
-    """Puts one script into its directory, and says how it is started there.
+    """Stages a script in its directory and returns the start command.
 
     Args:
-        env: Where it runs.
-        directory: Its directory, which does not exist.
-        messages: What its start is to say.
-        pythons: The candidates for its Python.
+        env: Environment of the script.
+        directory: Directory of the script, not yet existing.
+        messages: Receives the messages of the start.
+        pythons: Candidates for the Python.
     """
 
     def __init__(self, env: BaseEnvironment, directory: str, messages: BootMessages, pythons: Pythons) -> None:
@@ -102,18 +102,19 @@ class Staging:
         self._used: list[CodeSource] = []
 
     def stage_here(self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str]) -> str:
-        """Write the files on this machine, and return shell text: the script's Python and its arguments.
+        """Write the files on this machine, and return shell text: the Python and its arguments.
 
         Raises:
-            TerminalError: They cannot be written.
+            TerminalError: A file could not be written.
         """
         magic = OURS if self._python == sys.executable else self._code.magic(self._python)
         begin = {boot_program.BEGIN: f"{self._messages.word} {mode}".encode(), HELD: files[SCRIPT]}
-        begin |= self._cached(magic, _TOOLS, CodeSource(files[STUB].decode(), STUB)) if self._names_tools(files) else {}
+        if self._mentions_tools(files):
+            begin |= self._cached(magic, _TOOLS, CodeSource(files[STUB].decode(), STUB))
         if self._python == sys.executable:
             begin[f"{_BOOT}.pyc"] = cache_file(self._compiled(OURS, _boot()) or b"", OURS)
-        else:  # beside its source, as it may be another Python by now
-            begin |= {f"{_BOOT}.py": _for_any(_boot()).encode(), **self._cached(magic, _BOOT, _boot())}
+        else:  # with the source beside, because the Python may have changed
+            begin |= {f"{_BOOT}.py": _portable_source(_boot()).encode(), **self._cached(magic, _BOOT, _boot())}
         if any(name.startswith(_CACHE) for name in begin):
             begin = {_CACHE: b"", **begin}
         try:
@@ -132,16 +133,13 @@ class Staging:
         relays: bool,
         session: str,
     ) -> tuple[str, bytes]:
-        """Return the same for another machine, and what the boot program reads there: the files too."""
+        """Return shell text for another machine, and the input of the boot program, files included."""
         magic = self._code.magic(self._python)
         source = _boot(stays=bool(session))
         boot = self._compiled(magic or OURS, source)
-        if self._names_tools(files):
-            files = {
-                **files,
-                _CACHE: b"",
-                **self._cached(magic or OURS, _TOOLS, CodeSource(files[STUB].decode(), STUB)),
-            }
+        if self._mentions_tools(files):
+            tools = CodeSource(files[STUB].decode(), STUB)
+            files = {**files, _CACHE: b"", **self._cached(magic or OURS, _TOOLS, tools)}
         given = {
             "word": self._messages.word,
             "directory": self._directory,
@@ -155,47 +153,48 @@ class Staging:
             "too_large": TOO_LARGE,
             "magic": "" if boot is None else magic or OURS,
             "boot": boot,
-            "source": _for_any(source) if boot is None or not magic else "",
+            "source": _portable_source(source) if boot is None or not magic else "",
         }
         read = marshal.dumps(given, 2)
-        if not duplex:  # in shell text, which bash reads in the square of its quotes
+        if not duplex:  # for shell text, where bash needs quadratic time for quotes
             read = b2a_base64(read, newline=False)
         words = f"{PYTHON} -u -c {shlex.quote(_LOADER)}"
         return words, _FIRST % len(read) + read + self._messages.secret.encode()
 
-    def _names_tools(self, files: Mapping[str, bytes]) -> bool:
-        """Return whether the script may import its tools: one that does not so much as name them mostly does not."""
+    def _mentions_tools(self, files: Mapping[str, bytes]) -> bool:
+        """Return True if the script may import the tools: most scripts without the name do not."""
         return _TOOLS.encode() in files[SCRIPT]
 
     def _compiled(self, magic: str, source: CodeSource) -> bytes | None:
-        """Return the code of a source, if it is to be had for that Python, and note that the script has used it."""
+        """Return the compiled code of a source for a Python, if available, and record the use."""
         self._used.append(source)
         return self._code.code(magic, source)
 
     def _cached(self, magic: str, module: str, source: CodeSource) -> dict[str, bytes]:
-        """Return the cached file of a module, if it is to be had."""
+        """Return the `.pyc` file of a module, if available."""
         code, tag = self._compiled(magic, source), self._code.tag(magic)
         return {f"{_CACHE}{module}.{tag}.pyc": cache_file(code, magic)} if code is not None and tag else {}
 
     def record_python(self) -> None:
-        """Note which code the Python runs that has begun, and have ours be compiled for it."""
+        """Record the magic number of the Python, and have missing code compiled there."""
         if self._messages.chosen == 0:
-            self._code.note(self._python, self._messages.magic)
+            self._code.record(self._python, self._messages.magic)
             self._code.compile_in_target(self._env, self._python, self._pythons.search_path, self._used)
 
     def record_rejection(self) -> bool:
-        """Note that the Python could not run the code that it was given, and return whether it had no source either."""
+        """Record that the Python could not run the compiled code; True if no source was sent either."""
         had_none = self._code.magic(self._python) != ""
-        self._code.forget(self._python, self._messages.magic)
+        self._code.drop(self._python, self._messages.magic)
         return had_none
 
     def failed(self, why: str) -> TerminalError:
-        """Return the error for a script that could not be put into the target."""
+        """Return the error for a failed staging."""
         return TerminalError(f"the script could not be written on backend {self._env.settings.env!r}: {why}")
 
 
-def reading_from_file(path: str, given: bytes) -> str:
-    """Return shell text whose input from there on is what a boot program reads, where no stream of ours goes to it."""
+def input_from_file(path: str, given: bytes) -> str:
+    """Return shell text that redirects standard input from a file with the boot program's input, for targets without a
+    duplex stream."""
     word = shlex.quote(path)
     return (
         f"(umask 077; printf %s {shlex.quote(given.decode('ascii'))} >{word}) || exit\nexec <{word}\nrm -f -- {word}\n"

@@ -1,4 +1,4 @@
-"""A Python in the target: its choice, its start with the boot program, its end, and the removal of its directory."""
+"""A Python process in the target: interpreter, start, end, and directory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from code_execution.interpreter import pythons_for, record_start, script_command
 from code_execution.limits import SCRIPT_GRACE, Limits
 from code_execution.output import BootMessages
 from code_execution.result import Status
-from code_execution.staging import Staging, reading_from_file, remove_here
+from code_execution.staging import Staging, input_from_file, remove_here
 from code_execution.time_budget import TimeBudget
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.files import removing
+from environments.files import removal_command
 from environments.log import logger
 from environments.loop import Call, current, done, in_worker, spawn, value_of
 from environments.output import LoopSink
@@ -31,18 +31,18 @@ _log = logger(__name__)
 
 
 class BrokenPythonError(Exception):
-    """The Python that was chosen does not work, and another start is to choose another."""
+    """The chosen Python does not work; the next start chooses another."""
 
 
 class PythonProcess:
-    """A Python of ours in the target. It is used once, on the loop thread.
+    """A Python process in the target. Used once, on the loop thread.
 
     Args:
-        env: Where it runs.
-        limits: How.
-        before: The time that it has to begin.
-        sink: Takes its output.
-        messages: Takes what its start and its keeper say, of what the sink hands on to it.
+        env: Environment of the process.
+        limits: Mode and limits.
+        budget: Time limit.
+        sink: Receives the output.
+        messages: Separates messages of the boot program and supervisor from the output.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class PythonProcess:
         self._sink, self.messages = sink, messages
         self._process: Process | None = None
         self.is_supervised = False
-        """Whether a keeper sees to the script, which makes the directory too."""
+        """True if a supervisor runs the script, and also creates the directory."""
         self._is_staged = False
         self.end_reported: asyncio.Future[None] = current().loop.create_future()
-        """Done when its keeper has told its end."""
+        """Done when the supervisor has reported the script's end."""
 
     async def prepare(self) -> None:
-        """Find out what can run it, and where its directory is to be."""
+        """Choose the candidates for the Python and the directory."""
         env = self._env
         can = await value_of(env, "capabilities")
         self.is_here, self.is_duplex = can.same_machine, can.duplex
@@ -74,23 +74,23 @@ class PythonProcess:
         """Stage the files, and start the Python.
 
         Args:
-            files: Those of its directory, see `staging.files_of`.
-            arguments: The script's.
-            relays: Whether its keeper takes the tool calls.
-            session: If it runs one script after another, which it is sent, the word that its messages carry.
+            files: Files of the directory, see `staging.files_of`.
+            arguments: The script's arguments.
+            relays: True to relay tool calls through the supervisor.
+            session: Marker word for a Python session; empty for a single script.
         """
         env, limits, mode = self._env, self._limits, self._limits.mode
         self._is_staged = True
-        # Here the Python is to find its boot program by PYTHONPATH. One that has not begun may not look there.
-        finds = not self._pythons.doubtful and ":" not in self.directory
-        self.is_supervised = self.messages.has_supervisor = relays or not self.is_here or not finds
+        # On this machine the Python finds the boot program by PYTHONPATH. A doubtful Python may not look there.
+        finds_boot_program = not self._pythons.doubtful and ":" not in self.directory
+        self.is_supervised = self.messages.has_supervisor = relays or not self.is_here or not finds_boot_program
         text, given = "", b""
         if self.is_supervised:
             words, given = self._staging.boot_command(
                 files, mode, arguments, duplex=self.is_duplex, relays=relays, session=session
             )
             if not self.is_duplex:
-                text, given = reading_from_file(f"{self.directory}.given", given), b""
+                text, given = input_from_file(f"{self.directory}.given", given), b""
         else:
             words = await in_worker(self._staging.stage_here, files, mode, arguments)
         allowed = env.passthrough
@@ -103,7 +103,7 @@ class PythonProcess:
         text += self._pythons.choose_and_report_command(self.messages.report_command) + command
         started, background = checked_start(text, **options)
         self.messages.on_end = self._report_end
-        starting: Call[Any] = Call(lambda _: _no_callback(), None, lambda: None, wants_pieces=False)
+        starting: Call[Any] = Call(lambda _: _noop(), None, lambda: None, wants_pieces=False)
         self._process = await env.internal.run_in_background(
             starting, started._replace(is_internal=True), background._replace(first_input=given)
         )
@@ -114,22 +114,22 @@ class PythonProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """True while the process runs."""
         return self._process is not None and self._process.running and not self.end_reported.done()
 
     async def ended(self) -> int:
-        """Wait for its end, and return its exit code as its shell tells it."""
+        """Wait for the end, and return the exit code reported by the shell."""
         assert self._process
         return await done(self._process.wait) or 0
 
     @property
     def exit_code(self) -> int:
-        """The exit code of a Python that has ended."""
-        told = self.messages.exit_code
-        return self._process_code() if told is None else told
+        """Exit code of an ended Python."""
+        reported = self.messages.exit_code
+        return self._process_code() if reported is None else reported
 
     async def exit_status(self) -> tuple[int, str | None]:
-        """Return that exit code, and why the Python was killed, as far as that is known."""
+        """Return the exit code, and the reason of a KILL, if known."""
         code = self.exit_code
         return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
 
@@ -137,37 +137,37 @@ class PythonProcess:
         assert self._process
         return self._process.poll() or 0
 
-    # The end.
+    # The end of the process.
 
     async def end_processes(self, ended_by_us: Status | None, deadline: float) -> None:
-        """End what is left of it. Its keeper does that for one that has ended by itself."""
+        """End remaining processes. For a script that exited, the supervisor does so."""
         process, left = self._process, self.messages.left
         if process is None:
             return
         if ended_by_us is None and left in ("none", "some"):
             await asyncio.wait((spawn(_error_of(done(process.wait))),), timeout=max(0.0, deadline - time.monotonic()))
         if process.running or ended_by_us or left != "none":
-            await done(process.kill)  # also what a script that ended by itself left in the background
+            await done(process.kill)  # also background processes of a script that exited
 
     async def remove(self, limit: float) -> None:
-        """Remove its directory, within so many seconds, unless its keeper has."""
+        """Remove the directory within `limit` seconds, unless the supervisor did."""
         if not self._is_staged:
             return
         if not self.is_supervised:
             await in_worker(remove_here, self.directory, limit)
         elif not self.messages.removed:
-            text = f"{removing(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"
+            text = f"{removal_command(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"
             removal = in_worker(partial(self._env.internal.execute, text, timeout=limit))
             await side_by_side({"its directory": removal}, time.monotonic() + limit)
 
     def check(self, ended_by_us: Status | None) -> None:
-        """Raise what is to be raised if no script has run, and note whether this Python works.
+        """Raise an error if no script has run, and record whether the Python works.
 
         Raises:
-            NotBegunError: It does not.
-            UnsupportedError: There is none.
+            BrokenPythonError: The chosen Python does not work.
+            UnsupportedError: No Python was found.
             TerminalError: The script could not be staged.
-            OutOfTimeError: Its time was over before.
+            OutOfTimeError: The time limit was reached before the start.
         """
         messages, env, pythons, budget = self.messages, self._env, self._pythons, self._budget
         if messages.failed is not None:
@@ -178,7 +178,7 @@ class PythonProcess:
         if messages.chosen is None:
             if ended_by_us == "timeout":
                 raise budget.used_up_by(STAGING)
-            return  # the shell did not get so far, and has said why
+            return  # the shell failed earlier, and has reported the reason
         python = pythons.candidates[messages.chosen]
         if messages.is_for_another and self._staging.record_rejection():
             raise BrokenPythonError
@@ -192,16 +192,16 @@ class PythonProcess:
             raise BrokenPythonError
 
 
-async def _no_callback() -> None:
+async def _noop() -> None:
     pass
 
 
 async def wait_for_end(awaited: Sequence[asyncio.Future[Any]], budget: TimeBudget) -> Status | None:
-    """Wait until one of several things is done, and return None; or what came first, `timeout` or `interrupted`.
+    """Wait for the first of several futures and return None; or return `timeout` or `interrupted`.
 
     Args:
-        awaited: Those things. They go on.
-        before: Has the script's deadline, and says whether anybody waits.
+        awaited: The futures; they are not cancelled.
+        budget: Has the deadline and the caller's interruption.
     """
     loop, interruption = current().loop, budget.interruption
     interrupted: asyncio.Future[None] = loop.create_future()
@@ -213,7 +213,7 @@ async def wait_for_end(awaited: Sequence[asyncio.Future[Any]], budget: TimeBudge
             if not interrupted.done():
                 interrupted.set_result(None)
         elif interruption.event:
-            timer = loop.call_later(interruption.pause, look)
+            timer = loop.call_later(interruption.poll_interval, look)
 
     look()
     scope = interruption.scope
@@ -230,7 +230,7 @@ async def wait_for_end(awaited: Sequence[asyncio.Future[Any]], budget: TimeBudge
 
 
 def is_cleaned_up(env: BaseEnvironment) -> bool:
-    """Return whether an environment was cleaned up, which ends all that runs in it."""
+    """Return True if the environment was cleaned up, which ends all its processes."""
     try:
         env.internal.check_usable()
     except TerminalError:
@@ -239,23 +239,23 @@ def is_cleaned_up(env: BaseEnvironment) -> bool:
 
 
 async def side_by_side(steps: Mapping[str, Awaitable[object]], deadline: float) -> None:
-    """Take steps at the same time, and wait for them until the deadline.
+    """Run steps side by side, and wait for them until the deadline.
 
-    A target that a script has stopped may never answer, and one that is loaded may answer late. Such a step goes on
-    by itself.
+    A target stopped by a script may never answer, and a loaded target may answer late. Such a step continues in the
+    background.
 
     Args:
-        steps: The steps, each by what it ends.
-        deadline: When the wait is over, on the monotonic clock.
+        steps: Steps by the name of the thing to end.
+        deadline: End of the wait, on the monotonic clock.
 
     Raises:
-        Exception: What a step raised, but for TerminalError, which is logged.
+        Exception: An error of a step, except TerminalError, which is logged.
     """
     tasks = {spawn(_error_of(step)): name for name, step in steps.items()}
     _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
     if late:
         names = ", ".join(name for task, name in tasks.items() if task in late)
-        _log.warning("a script could not be ended in time; what is left of it (%s) is still being ended", names)
+        _log.warning("a script did not end in time; ending of %s continues in the background", names)
     for task in tasks:
         if task.done() and (error := task.result()):
             raise error
@@ -265,7 +265,7 @@ async def _error_of(step: Awaitable[object]) -> BaseException | None:
     try:
         await step
     except TerminalError as error:
-        _log.warning("what a script left could not be ended: %s", type(error).__name__)
+        _log.warning("processes or files of a script could not be removed: %s", type(error).__name__)
     except Exception as error:
         return error
     return None

@@ -1,7 +1,7 @@
-"""Our code in compiled form, for each Python of an environment that is not like ours.
+"""Compiled code of this package for the Pythons of an environment.
 
-Such a Python compiles it once, by itself, behind the first script that has run on it. Marshalled code depends on its
-magic number alone. It comes from the target, so that it is never loaded here, and goes to no other environment.
+A Python with another magic number compiles the code itself, after the first script it has run. Marshalled code depends
+on the magic number alone. Code from a target is never loaded here, and is never sent to another environment.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ OURS = MAGIC_NUMBER.hex()
 _MOST_TRIES = 2
 _MOST_KEPT = 32
 _MOST_BYTES = 2_000_000
-"""Bytes that the compiled code of one run may have."""
+"""Limit in bytes for the compiled code of a run."""
 _BEGINNINGS = (b"c", b"\xe3")
-"""The first bytes that marshalled code may have."""
+"""First bytes of valid marshalled code."""
 _LIMIT = 20.0
-"""Seconds in which it has to be compiled."""
+"""Limit in seconds for compiling."""
 _COMPILER = """\
 import binascii,marshal,sys,__future__ as f
 from _frozen_importlib_external import MAGIC_NUMBER as m
@@ -44,17 +44,17 @@ for s,n,o in eval(sys.stdin.read()):
 
 
 class CodeSource(NamedTuple):
-    """A source of ours that is to be compiled."""
+    """A source to be compiled."""
 
     text: str
     name: str
-    """What its file is called in tracebacks."""
+    """File name in tracebacks."""
     is_documented: bool = True
-    """Whether it keeps its docstrings."""
+    """True to keep docstrings."""
 
 
 class TargetCode:
-    """What is known of the Pythons of one environment."""
+    """Magic numbers and compiled code for the Pythons of an environment."""
 
     def __init__(self) -> None:
         self._magic: dict[str, str] = {}
@@ -64,42 +64,42 @@ class TargetCode:
 
     @staticmethod
     def of(env: BaseEnvironment) -> TargetCode:
-        """Return that of an environment."""
+        """Return the record of an environment."""
         return _known.setdefault(env, TargetCode())
 
     def magic(self, python: str) -> str:
-        """Return the magic number of a candidate's code, in hexadecimal digits; empty if it is not known."""
+        """Return the magic number of a candidate, in hexadecimal digits; empty if unknown."""
         return self._magic.get(python, "")
 
-    def note(self, python: str, magic: str) -> None:
-        """Note which code a candidate runs."""
+    def record(self, python: str, magic: str) -> None:
+        """Record a candidate's magic number."""
         self._magic[python] = magic
 
-    def forget(self, python: str, magic: str) -> None:
-        """Note that a candidate does not run the code that it was given.
+    def drop(self, python: str, magic: str) -> None:
+        """Record that a candidate could not run the code.
 
         Args:
             python: The candidate.
-            magic: Its magic number. If that is as it was, the code is bad.
+            magic: The candidate's magic number. If unchanged, the code is bad and is dropped.
         """
         if self._magic.pop(python, "") == magic:
             for key in [key for key in self._code if key[0] == magic]:
                 del self._code[key]
 
     def code(self, magic: str, source: CodeSource) -> bytes | None:
-        """Return marshalled code for such a Python; None if it is not to be had yet."""
+        """Return marshalled code for a magic number; None if not available yet."""
         if magic == OURS:
             return compiled(source.text, source.name, is_documented=source.is_documented)
         return self._code.get((magic, source))
 
     def tag(self, magic: str) -> str:
-        """Return the word for such a Python in names of cached files; empty if it is not known."""
+        """Return the tag in names of `.pyc` files; empty if unknown."""
         return self._tags.get(magic, "")
 
     def compile_in_target(
         self, env: BaseEnvironment, python: str, search_path: str, wanted: Collection[CodeSource]
     ) -> None:
-        """Have a candidate compile what is not to be had for it yet, while others go on. It may fail without harm."""
+        """Start compiling missing code with a candidate, in the background. A failure is harmless."""
         magic = self.magic(python)
         missing = [source for source in wanted if self.code(magic, source) is None]
         missing = [source for source in missing if self._tries.get((magic, source), 0) < _MOST_TRIES]
@@ -122,15 +122,15 @@ class TargetCode:
             max_output_bytes=_MOST_BYTES,
         )
         try:
-            self._take(await in_worker(run), sources)
-        except (TerminalError, ValueError, OSError):  # it goes on from source
+            self._store(await in_worker(run), sources)
+        except (TerminalError, ValueError, OSError):  # scripts run from source then
             return
 
-    def _take(self, result: CommandResult, sources: list[CodeSource]) -> None:
-        """Keep what a target has sent.
+    def _store(self, result: CommandResult, sources: list[CodeSource]) -> None:
+        """Store compiled code from a target.
 
         Raises:
-            ValueError: It is not what was asked for.
+            ValueError: The output has a wrong form.
         """
         head, *lines = result.output.splitlines() or [""]
         known = re.fullmatch(r"([0-9a-f]{8}) ([A-Za-z0-9_-]{1,40})", head)

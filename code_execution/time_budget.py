@@ -1,4 +1,4 @@
-"""The time before a script runs, which is its own, and who still waits for it."""
+"""The time limit of a script, spent also before the script runs; and interruptions by the caller."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from environments.errors import (
 
 T = TypeVar("T")
 _SHORT_POLL, _LONG_POLL = 0.05, 0.5
-"""Seconds between two looks whether anybody still waits: where an event may say so, and elsewhere."""
+"""Seconds between two checks for an interruption: with an event or scope of the caller, and without."""
 _SPECIFIC_ERRORS = (EnvironmentLostError, EnvironmentStartError, UnsupportedError)
-"""Errors that say more than that time was over, or that nobody waits."""
+"""Errors that mean more than a time-out or an interruption."""
 
 
 class Interruption:
-    """What may end a script from outside: the caller's event, and the scope that the caller works in.
+    """Interruptions of a script: the caller's event, and the caller's `CancelScope`.
 
     Args:
-        event: That event, if there is one.
+        event: The caller's event, if any.
     """
 
     def __init__(self, event: threading.Event | None) -> None:
@@ -39,31 +39,31 @@ class Interruption:
         self.scope = current_scope()
 
     @property
-    def pause(self) -> float:
-        """Seconds between two looks whether it has come: fewer where a person may be waiting for that."""
+    def poll_interval(self) -> float:
+        """Seconds between two checks: fewer if a person may be waiting."""
         return _SHORT_POLL if self.event is not None or self.scope is not None else _LONG_POLL
 
     def is_set(self) -> bool:
-        """Return whether nobody waits any more."""
+        """Return True once the caller has interrupted the script."""
         return bool((self.event and self.event.is_set()) or (self.scope and self.scope.cancelled))
 
 
 class OutOfTimeError(Exception):
-    """The script's time was over before it ran."""
+    """The script's time limit was reached before the script ran."""
 
 
 class TimeBudget:
-    """The time before a script runs, which is its own: how much is left, and what is said if it was too short.
+    """The time limit of a script, and the step before the script's start that is in progress.
 
     Args:
-        limit: Seconds that the script has, all of this included.
-        began: When they began, on the monotonic clock.
-        interruption: Ends the waiting for a target's start.
+        limit: Seconds for the script, all steps included.
+        began: Start of that time, on the monotonic clock.
+        interruption: Also ends a wait for the target's start.
     """
 
     def __init__(self, limit: float, began: float, interruption: Interruption) -> None:
         self.deadline = began + limit
-        """When the script's time is over, on the monotonic clock."""
+        """End of the script's time, on the monotonic clock."""
         self._limit = limit
         self.began = began
         self.interruption = interruption
@@ -71,41 +71,41 @@ class TimeBudget:
 
     @contextlib.contextmanager
     def limiting_starts(self) -> Iterator[None]:
-        """Let the start of a target in the block take no more than the script's time, and no longer than anybody waits.
+        """Limit the start of a target in the block by the script's time and by interruptions.
 
         Raises:
-            StartStoppedError: It was over, or nobody waited any more, before the target was up.
+            StartStoppedError: The limit was reached or the caller interrupted before the target was up.
         """
         left = max(0.0, self.deadline - time.monotonic())
         with start_limit(left, interrupted=self.interruption.is_set):
             yield
 
     def begin_step(self, step: str) -> None:
-        """Note what is done from here on; an empty text stands for the script itself.
+        """Enter a step, named for error messages; an empty text is the script itself.
 
         Raises:
-            OutOfTimeError: The script's time is over.
-            CallCancelledError: Nobody waits any more.
+            OutOfTimeError: The time limit was reached.
+            CallCancelledError: The caller has interrupted the script.
         """
         self._check()
         self._step = step
 
     def wait_for(self, future: Future[T]) -> T:
-        """Wait for something, and return what comes of it.
+        """Wait for a future and return its result.
 
         Raises:
-            OutOfTimeError: The script's time is over.
-            CallCancelledError: Nobody waits any more.
-            Exception: What came of it.
+            OutOfTimeError: The time limit was reached.
+            CallCancelledError: The caller has interrupted the script.
+            Exception: The future's own error.
         """
         while True:
             self._check()
             left = self.deadline - time.monotonic()
-            if wait((future,), min(left, self.interruption.pause)).done:
+            if wait((future,), min(left, self.interruption.poll_interval)).done:
                 return future.result()
 
     def used_up_by(self, step: str) -> OutOfTimeError:
-        """Return the error for a script that did not begin, as something took all of its time."""
+        """Return the error for a script whose time was used up by a step."""
         self._step = step
         return OutOfTimeError()
 
@@ -113,10 +113,10 @@ class TimeBudget:
         if time.monotonic() >= self.deadline:
             raise OutOfTimeError
         if self.interruption.is_set():
-            raise CallCancelledError("nobody waits for the script any more")
+            raise CallCancelledError("the script was interrupted by the caller")
 
     def result_of(self, error: OutOfTimeError | TerminalError) -> ExecutionResult | None:
-        """Return the result if an error only means that time is over or that nobody waits; None if it says more."""
+        """Return a result if an error means only a time-out or an interruption; else None."""
         if self.interruption.is_set() and not _is_specific(error):
             return self.interrupted()
         if isinstance(error, OutOfTimeError) or self._is_timeout(error):
@@ -125,7 +125,7 @@ class TimeBudget:
         return None
 
     def interrupted(self) -> ExecutionResult:
-        """Return the result of a script of whose end nothing is known, as nobody waits for it any more."""
+        """Return the result of an interrupted script with an unknown end."""
         seconds = time.monotonic() - self.began
         return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
 

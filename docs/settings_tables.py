@@ -18,7 +18,7 @@ from code_execution import CodeExecutionSettings
 from code_execution.mcp.settings import McpServer
 from environments import EnvironmentSettings
 from environments.approvals.settings import ApprovalSettings
-from environments.legacy import OLDER, Older
+from environments.legacy import HERMES_AGENT_SETTINGS, HermesAgentSetting
 from environments.plain_number import plain_number
 from environments.registry import BUILT_IN, backend_settings_class
 from environments.validation import setting_names
@@ -52,9 +52,11 @@ def older_tables() -> dict[str, str]:
     """Return the tables of hermes-agent's settings: those that mean something else here, and those passed over."""
     head = "| there | here | difference |\n|---|---|---|\n"
     # One setting there may stand for those of several backends here, which make the same row.
-    rows = dict.fromkeys(_older_row(older) for older in OLDER if older.here and (older.note or not older.is_same))
+    rows = dict.fromkeys(
+        _older_row(older) for older in HERMES_AGENT_SETTINGS if older.here and (older.note or not older.is_same)
+    )
     passed_over: dict[str, list[str]] = {}
-    for older in OLDER:
+    for older in HERMES_AGENT_SETTINGS:
         if not older.here:
             name = older.variable if older.written == "variable" else older.key
             passed_over.setdefault(older.section, []).append(f"`{name}`")
@@ -65,7 +67,7 @@ def older_tables() -> dict[str, str]:
     }
 
 
-def _older_row(older: Older) -> str:
+def _older_row(older: HermesAgentSetting) -> str:
     there = older.variable if older.written == "variable" else older.name
     section, _, key = older.here.partition(".")
     backend = next((name for name in BUILT_IN if section == "terminal" and key.startswith(f"{name}_")), "")

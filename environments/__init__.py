@@ -1,4 +1,4 @@
-"""Where a command runs: one interface over this machine, containers, remote hosts and cloud sandboxes.
+"""Run commands on any machine: one interface to this machine, containers, remote hosts and cloud sandboxes.
 
 with create_environment() as env:
     print(env.execute("uname -a").output)
@@ -54,7 +54,7 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        """Hand on what is imported when it is first used: most have no need of it."""
+        """Import rarely needed names on first use."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

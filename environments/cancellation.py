@@ -65,7 +65,7 @@ class CancelScope:
     Args:
         is_trusted: True for calls of the session's owner; False for calls of an unreviewed script.
         outer: Enclosing scope. It defines the trust and stores the processes left running. Its cancellation ends this
-            scope only through `ended_in_scope`.
+            scope only through `on_scope_cancel`.
     """
 
     def __init__(self, *, is_trusted: bool = True, outer: CancelScope | None = None) -> None:
@@ -150,7 +150,7 @@ def check_scope() -> None:
     """Raise CallCancelledError if the current thread's scope was cancelled."""
     scope = _current.get()
     if scope and scope.cancelled:
-        raise CallCancelledError("the scope that it was called in was cancelled, so that it was not done")
+        raise CallCancelledError("the scope was cancelled before the call began")
 
 
 def in_no_scope() -> AbstractContextManager[None]:
@@ -158,7 +158,7 @@ def in_no_scope() -> AbstractContextManager[None]:
     return holding(_current, None)
 
 
-def ended_in_scope(callback: Callable[[], None]) -> AbstractContextManager[None]:
+def on_scope_cancel(callback: Callable[[], None]) -> AbstractContextManager[None]:
     """Call `callback` if the current thread's scope, if any, is cancelled during the block."""
     scope = _current.get()
     return scope.calling(callback) if scope else contextlib.nullcontext()

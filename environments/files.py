@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
-from environments.cancellation import CancelScope, check_scope, current_scope, ended_in_scope, holding
+from environments.cancellation import CancelScope, check_scope, current_scope, holding, on_scope_cancel
 from environments.errors import CLEANED_UP, CallCancelledError, TerminalError
-from environments.loop import Call, Pieces, current, run, shielded, spawn, waits_for
+from environments.loop import Call, OutputQueue, current, run, shielded, spawn, waits_for
 from environments.observation.observed import observed_call
 from environments.starting import Progress, reports_of
 from environments.write_guard import WriteGuard
@@ -106,7 +106,7 @@ class FileCalls:
         if self._is_over:
             raise TerminalError(CLEANED_UP)
 
-    async def do(self, work: Callable[[], Awaitable[T]], reports: Pieces | None) -> T:
+    async def run(self, work: Callable[[], Awaitable[T]], reports: OutputQueue | None) -> T:
         """Run a file call in its own task and scope.
 
         The scope ends with the caller's scope, when the caller leaves, and by `end`. Its cancellation ends the call's
@@ -131,7 +131,7 @@ class FileCalls:
         task = spawn(done())
         self._under_way[task] = scope
         try:
-            with ended_in_scope(scope.cancel), scope.calling(lambda: _drop(reports)):
+            with on_scope_cancel(scope.cancel), scope.calling(lambda: _drop(reports)):
                 return await shielded(task)
         except asyncio.CancelledError:  # the caller has left
             scope.cancel()
@@ -142,7 +142,7 @@ class FileCalls:
             if not scope.cancelled:
                 raise
             self.check()
-            raise CallCancelledError("the scope that it was called in was cancelled, and it was ended") from error
+            raise CallCancelledError("the scope was cancelled, and the call was ended") from error
         finally:
             del self._under_way[task]
 
@@ -155,7 +155,7 @@ class FileCalls:
             await asyncio.wait(self._under_way, timeout=PATIENCE)
 
 
-def _drop(reports: Pieces | None) -> None:
+def _drop(reports: OutputQueue | None) -> None:
     """Drop all reports, so that no call waits for the callback."""
     if reports is not None:
         current().soon(reports.drop)
@@ -259,7 +259,7 @@ def run_on_files(env: BaseEnvironment, work: Callable[[TargetFiles], Coroutine[A
 
 async def _done(env: BaseEnvironment, call: Call[T], work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
-        return await env._file_calls.do(work, call.pieces)
+        return await env.file_calls.run(work, call.pieces)
     finally:
         env.touch()
 
@@ -391,12 +391,12 @@ class TargetFiles(ABC):
         """Remove a path."""
 
 
-def removing(path: str) -> str:
+def removal_command(path: str) -> str:
     """Return shell text that removes a path of the target with all contents, despite missing permissions.
 
     Args:
         path: The path. The file behind a symbolic link stays.
     """
     word = shlex.quote(path)
-    # The owner may have removed his own permissions; on a link, chmod would change the file behind it.
+    # The owner may have removed permissions from a directory; on a link, chmod would change the file behind it.
     return f"rm -rf -- {word} 2>/dev/null || {{ [ -L {word} ] || chmod -R u+rwX -- {word}; rm -rf -- {word}; }}"

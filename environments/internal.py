@@ -53,7 +53,7 @@ class Execution(NamedTuple):
         return self.env.observation.command(self.command, self.way, name) if self.way else UNOBSERVED
 
     @property
-    def asks(self) -> bool:
+    def needs_decision(self) -> bool:
         """True if a hook or a rule decides on the command, for an unlimited time."""
         return self.way is not None and self.env.gate.asks_about_commands
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from environments.base import BaseEnvironment
-from environments.cancellation import cancellable, check_scope, ended_in_scope
+from environments.cancellation import cancellable, check_scope, on_scope_cancel
 from environments.errors import EnvironmentStartError, MissingExtraError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -18,7 +18,7 @@ from environments.starting import Start
 log = logger(__name__)
 
 OnLook = Callable[[Sequence[str]], object]
-"""Called with the names of the backends still being listed: at the begin, and after each backend. Called in any
+"""Called with the names of the backends still being listed: first, and after each backend. Called in any
 thread."""
 
 
@@ -153,7 +153,7 @@ def _visit(
             if backends is not None or not isinstance(error, MissingExtraError | EnvironmentStartError):
                 failed[name] = str(error)
             report(name)
-    with ended_in_scope(stop), ThreadPoolExecutor(at_once or max(1, len(names)), "inventory") as pool:
+    with on_scope_cancel(stop), ThreadPoolExecutor(at_once or max(1, len(names)), "inventory") as pool:
         list(pool.map(look, kinds.keys(), kinds.values()))
     check_scope()
     return names

@@ -49,7 +49,7 @@ def _init_files(value: object) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Older:
+class HermesAgentSetting:
     """One setting of hermes-agent."""
 
     name: str
@@ -102,23 +102,23 @@ class Older:
         return self.name == self.here and self.values is None and self.converted is None
 
 
-def _passed_over(section: str, notes: Mapping[str, str], **common: Any) -> list[Older]:  # noqa: ANN401
-    return [Older(name=f"{section}.{key}", note=note, **common) for key, note in notes.items()]
+def _passed_over(section: str, notes: Mapping[str, str], **common: Any) -> list[HermesAgentSetting]:  # noqa: ANN401
+    return [HermesAgentSetting(name=f"{section}.{key}", note=note, **common) for key, note in notes.items()]
 
 
-def _same(section: str, notes: Mapping[str, str], **common: Any) -> list[Older]:  # noqa: ANN401
+def _same(section: str, notes: Mapping[str, str], **common: Any) -> list[HermesAgentSetting]:  # noqa: ANN401
     return [replace(older, here=older.name) for older in _passed_over(section, notes, **common)]
 
 
 _TERMINAL = [
-    Older(name="terminal.backend", here="terminal.backend", note="Or `terminal.env`."),
-    Older(
+    HermesAgentSetting(name="terminal.backend", here="terminal.backend", note="Or `terminal.env`."),
+    HermesAgentSetting(
         name="terminal.env_type",
         here="terminal.backend",
         note="`terminal.backend` goes before it.",
         written="file",
     ),
-    Older(
+    HermesAgentSetting(
         name="terminal.cwd",
         here="terminal.cwd",
         is_unset=_is_placeholder,
@@ -158,7 +158,7 @@ _TERMINAL = [
         written="file",
     ),
     *(
-        Older(
+        HermesAgentSetting(
             name=f"terminal.{backend}_persistent",
             here="terminal.persistent_shell",
             backend=backend,
@@ -180,7 +180,7 @@ _TERMINAL = [
         },
     ),
     *(
-        Older(
+        HermesAgentSetting(
             name="terminal.container_network",
             here=f"terminal.{backend}_network",
             backend=backend,
@@ -189,7 +189,7 @@ _TERMINAL = [
         )
         for backend in ("docker", "singularity", "modal", "daytona")
     ),
-    Older(
+    HermesAgentSetting(
         name="terminal.shell_init_files",
         here="terminal.init_files",
         converted=_init_files,
@@ -198,7 +198,7 @@ _TERMINAL = [
         note="Only on `local`, as there. A missing file is skipped; a file that fails is a warning.",
         written="file",
     ),
-    Older(
+    HermesAgentSetting(
         name="terminal.auto_source_bashrc",
         here="terminal.init_files",
         values={"true": ["-~/.profile", "-~/.bash_profile", "-~/.bashrc"], "false": None},
@@ -247,7 +247,7 @@ _TERMINAL = [
 
 _CODE_EXECUTION = [
     *_same("code_execution", dict.fromkeys(("mode", "timeout", "max_tool_calls"), "")),
-    Older(
+    HermesAgentSetting(
         name="code_execution.kernel_mode",
         here="code_execution.kernel_mode",
         converted=_kernel_mode,
@@ -263,7 +263,7 @@ _CODE_EXECUTION = [
 ]
 
 _APPROVALS = [
-    Older(
+    HermesAgentSetting(
         name="approvals.mode",
         here="approvals.destructive_commands",
         values={"manual": "ask", "off": "allow", "false": "allow"},
@@ -293,7 +293,7 @@ _APPROVALS = [
 _SEARCH = {"searxng": "searxng", "brave": "brave", "brave-free": "brave", "tavily": "tavily", "ddgs": "ddgs"}
 _WEB = [
     *(
-        Older(
+        HermesAgentSetting(
             name=f"web.{key}",
             here="web.search_provider",
             values=_SEARCH,
@@ -323,14 +323,14 @@ _WEB = [
 ]
 
 _SECURITY = [
-    Older(name="security.redact_secrets", here="terminal.redact_secrets"),
-    Older(
+    HermesAgentSetting(name="security.redact_secrets", here="terminal.redact_secrets"),
+    HermesAgentSetting(
         name="security.allow_private_urls",
         here="web.allow_private",
         values={"true": list(_PRIVATE), "false": None},
         note="`true` is the private and loopback networks, without link-local networks",
     ),
-    Older(
+    HermesAgentSetting(
         name="security.website_blocklist",
         beside="web",
         note="web_extract has no list of blocked sites",
@@ -338,7 +338,7 @@ _SECURITY = [
     ),
 ]
 
-OLDER: tuple[Older, ...] = (*_TERMINAL, *_CODE_EXECUTION, *_APPROVALS, *_WEB, *_SECURITY)
+HERMES_AGENT_SETTINGS: tuple[HermesAgentSetting, ...] = (*_TERMINAL, *_CODE_EXECUTION, *_APPROVALS, *_WEB, *_SECURITY)
 """The table. Of two settings with one equivalent, the first wins."""
 
 
@@ -352,7 +352,7 @@ def translated(section: str, layer: Layer, read: Callable[[str], Layer]) -> Laye
     """
     layers = {section: layer}
     result = dict(layer)
-    for older in OLDER:
+    for older in HERMES_AGENT_SETTINGS:
         if older.read_with != section or older.backend:
             continue
         if older.section not in layers:
@@ -377,9 +377,9 @@ def translated_for(backend: str, layer: Layer) -> Layer:
         backend: The backend. Settings of other backends are dropped.
         layer: The values.
     """
-    of_backends = {older.key for older in OLDER if older.backend}
+    of_backends = {older.key for older in HERMES_AGENT_SETTINGS if older.backend}
     result = {key: given for key, given in layer.items() if key not in of_backends}
-    for older in OLDER:
+    for older in HERMES_AGENT_SETTINGS:
         given = layer.get(older.key)
         if older.backend == backend and given is not None:
             if older.goes_first and given.value is not None:
@@ -389,7 +389,7 @@ def translated_for(backend: str, layer: Layer) -> Layer:
     return result
 
 
-def _move(older: Older, given: Given, layer: Layer) -> None:
+def _move(older: HermesAgentSetting, given: Given, layer: Layer) -> None:
     if not older.here:
         warn_once(older.name, f"{given.where}: passed over: {older.note}")
         return
@@ -407,7 +407,7 @@ def _move(older: Older, given: Given, layer: Layer) -> None:
         layer[key] = Given(value, given.where)
 
 
-class UnheldLimitsError(UnsupportedError):
+class UnenforcedLimitsError(UnsupportedError):
     """A target cannot enforce the requested limits.
 
     Args:
@@ -438,7 +438,7 @@ def with_default_limits(settings: EnvironmentSettings, chosen: Collection[str]) 
     return _without(settings, settings.own.unheld(settings), "it has no such limit")
 
 
-def going_without(settings: EnvironmentSettings, error: UnheldLimitsError) -> EnvironmentSettings:
+def without_unenforced_limits(settings: EnvironmentSettings, error: UnenforcedLimitsError) -> EnvironmentSettings:
     """Return settings without the unenforced limits, if they are defaults. Otherwise raises `error`."""
     if not settings.default_limits & error.names:
         raise error

@@ -1,4 +1,4 @@
-"""Files of this machine: replacing one in one step, and removing a directory, whatever is in it."""
+"""Files of this machine: atomic replacement, reading of regular files, and removal of directory trees."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from typing import BinaryIO, Literal
 from environments.errors import TerminalError
 
 PERMISSIONS = 0o777
-"""The bits that travel with a file. Those that make a program run as another user do not."""
+"""The permission bits that are copied with a file: without set-user-ID and set-group-ID."""
 PIECE = 1024 * 1024
-"""Bytes to read from a file at a time."""
+"""Bytes of one read."""
 FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""The flags to open a directory with, to work in: one that may not be read can be opened, where the system lets."""
+"""Flags to open a directory for `dir_fd`. With O_PATH, an unreadable directory can be opened too."""
 _IN_THE_WAY = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Callable[[], int] | None = None) -> bool:
-    """Write a file beside `path` and rename it into its place, and return whether it is new.
+    """Write a file beside `path` and rename it into place. Returns True if the file is new.
 
-    A link is followed. The permissions and, where allowed, the owner of a file that is there already are kept.
+    Links are followed. Permissions and, if allowed, the owner of an existing file are kept.
 
     Args:
-        path: The file; missing parent directories are made, unless it cannot be written. Nothing but a regular file
-            is replaced, and that only if this user owns it or may write to it.
+        path: The file. Missing parent directories are created, and removed again after a failure. An existing file must
+            be regular, and owned or writable by this user.
         write: Writes the contents.
-        mode: Permission bits to give it, or what returns them once it is written; None keeps those that are
-            there, or takes the usual ones.
+        mode: Permission bits, or a function returning them after the write; None keeps the existing bits, or uses the
+            default.
 
     Raises:
-        OSError: What is in the way at the path is said by one of the builtin errors that `naming` lets through.
-        TerminalError: It could not be written for another reason.
+        OSError: An obstacle at the path, as one of the builtin errors of `naming`.
+        TerminalError: The write failed for another reason.
     """
     with naming(path, "write"):
-        path = Path(os.path.realpath(path))  # `Path.resolve` has an error of its own for links in a circle
+        path = Path(os.path.realpath(path))  # `Path.resolve` raises a different error for a loop of links
         new = [folder for folder in path.parents if not folder.exists()]
         make_folders(path.parent)
         try:
@@ -57,7 +57,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Ca
 
 @contextlib.contextmanager
 def opened_folder(path: str | Path, folder: int | None = None) -> Iterator[int]:
-    """Hold a directory open in the block, by a descriptor for the `dir_fd` of others. Raises what `os.open` does."""
+    """Open a directory for the block; yields a file descriptor for `dir_fd`. Raises the errors of `os.open`."""
     descriptor = os.open(path, FOLDER, dir_fd=folder)
     try:
         yield descriptor
@@ -68,11 +68,11 @@ def opened_folder(path: str | Path, folder: int | None = None) -> Iterator[int]:
 def replace_in(
     folder: int, name: str, write: Callable[[BinaryIO], object], mode: int | Callable[[], int] | None = None
 ) -> bool:
-    """Write a file of an open directory as `replace_file` does, and return whether it is new. A link is replaced."""
+    """Write a file in an open directory, see `replace_file`. A link is replaced. Returns True if the file is new."""
     old = _replaceable(folder, name)
     part = f".hermes-{os.urandom(6).hex()}"
     try:
-        # It is made with the usual permissions, which cannot be asked for, and is private until it is whole.
+        # Created with default permissions to learn the umask, then private until complete.
         made = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder)
         with open(made, "wb") as file:
             usual = stat.S_IMODE(os.fstat(made).st_mode)
@@ -80,12 +80,12 @@ def replace_in(
             write(file)
             file.flush()
             if old:
-                with contextlib.suppress(OSError):  # only root can give a file away
+                with contextlib.suppress(OSError):  # only root can change the owner
                     os.fchown(made, old.st_uid, old.st_gid)
                 usual = stat.S_IMODE(old.st_mode)
             bits = mode() if callable(mode) else mode
             os.fchmod(made, (usual if bits is None else bits) & PERMISSIONS)
-        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)  # a Path has no `dir_fd`
+        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)  # Path has no `dir_fd`
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part, dir_fd=folder)
@@ -94,17 +94,17 @@ def replace_in(
 
 
 def checked_destination(path: str | Path) -> Path:
-    """Return where to write a file of this machine. Raises IsADirectoryError if that ends in a slash."""
+    """Return the path of a local file to write. Raises IsADirectoryError for a trailing slash."""
     if str(path).endswith("/"):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     return Path(path)
 
 
 def make_folders(folder: Path) -> None:
-    """Make a directory, and those on the way to it that are missing, of which there may be any number.
+    """Create a directory with any number of missing parents.
 
     Raises:
-        OSError: It could not be made. If something else is there or on the way, it is a NotADirectoryError.
+        OSError: The creation failed; a NotADirectoryError if another kind of file is in the way.
     """
     missing = list(itertools.takewhile(lambda path: not path.is_dir(), (folder, *folder.parents)))
     try:
@@ -115,7 +115,7 @@ def make_folders(folder: Path) -> None:
 
 
 def _replaceable(folder: int, name: str) -> os.stat_result | None:
-    """Return what is there, None if nothing is; raises OSError if it is not to be replaced."""
+    """Return the status of an existing file, None without one. Raises OSError if it must not be replaced."""
     try:
         old = os.stat(name, dir_fd=folder)
     except FileNotFoundError:
@@ -127,14 +127,14 @@ def _replaceable(folder: int, name: str) -> os.stat_result | None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file to read it. Anything else could have it wait for ever, or never end.
+    """Open a regular file for reading. Other kinds could block or never end.
 
     Raises:
-        OSError: What is in the way at the path is said by one of the builtin errors that `naming` lets through.
-        TerminalError: It is no regular file, or cannot be read for another reason.
+        OSError: An obstacle at the path, as one of the builtin errors of `naming`.
+        TerminalError: The path is not a regular file, or reading failed for another reason.
     """
     with naming(path, "read"):
-        check_regular(path.stat())  # to open a pipe is noticed at its other end
+        check_regular(path.stat())  # opening a pipe would be visible at its other end
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             check_regular(os.fstat(descriptor))
@@ -145,21 +145,21 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_pieces(path: Path, file: BinaryIO, size: int = sys.maxsize) -> Iterator[bytes]:
-    """Read a file to its end, and at most so many bytes.
+    """Read a file in pieces, up to `size` bytes.
 
     Raises:
-        TerminalError: It could not be read.
+        TerminalError: Reading failed.
     """
     try:
         while piece := file.read(min(size, PIECE)):
             size -= len(piece)
             yield piece
-    except OSError as error:  # no question of its path any more
+    except OSError as error:  # not an error of the path
         raise TerminalError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def check_regular(status: os.stat_result) -> None:
-    """Raise OSError unless it is a regular file's."""
+    """Raise OSError unless the status is that of a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode):
@@ -168,30 +168,30 @@ def check_regular(status: os.stat_result) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path, verb: Literal["read", "write"]) -> Iterator[None]:
-    """Turn an error of the system into one that names the file.
+    """Convert an OSError of the block into an error with the path.
 
     Raises:
-        OSError: What is in the way at the path: FileNotFoundError, PermissionError, IsADirectoryError,
-            NotADirectoryError or FileExistsError.
-        TerminalError: Anything else; it says what could not be done to the file.
+        OSError: An obstacle at the path: FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError or
+            FileExistsError.
+        TerminalError: Any other failure, with verb and path in the message.
     """
     try:
         yield
-    except TerminalError:  # of another file, which it names
+    except TerminalError:  # names another file
         raise
     except OSError as error:
         raise named_error(error, path, verb) from error
 
 
 def named_error(error: OSError, path: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
-    """Return what to raise for an error of the system about a file of this machine, see `naming`."""
+    """Return the error to raise for an OSError of a local file, see `naming`."""
     if isinstance(error, _IN_THE_WAY):
-        return OSError(error.errno, error.strerror, str(path))  # which is of the same class
+        return OSError(error.errno, error.strerror, str(path))  # becomes the same builtin class
     return TerminalError(f"cannot {verb} {path}: {error.strerror or error}")
 
 
 def named_error_within(error: OSError, top: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
-    """Return what to raise for an error about something in a directory: of that itself, what `named_error` does."""
+    """Return the error to raise for an OSError inside of a directory; for the directory itself see `named_error`."""
     path = Path(os.fsdecode(error.filename2 or error.filename or top))
     if path in (top, *top.parents):
         return named_error(error, top, verb)
@@ -199,19 +199,19 @@ def named_error_within(error: OSError, top: Path, verb: Literal["read", "write"]
 
 
 REMOVAL_TIMEOUT = 5.0
-"""Seconds for a directory that takes more than Python's own way."""
+"""Seconds for a directory that Python's own removal cannot handle."""
 
 
 def remove_tree(path: Path, timeout: float = REMOVAL_TIMEOUT) -> None:
-    """Remove a directory with all that is in it, of any depth and whatever its permissions, as far as we may.
+    """Remove a directory tree of any depth and with any permissions, as far as possible.
 
     Args:
-        path: The directory. A symbolic link is removed, and what it points to is not.
-        timeout: Seconds for one that is deep or locked.
+        path: The directory. For a symbolic link, only the link is removed.
+        timeout: Seconds for a deep or locked tree.
     """
-    import shutil  # which brings what packs archives, and most never remove a directory
+    import shutil  # imports archive modules, and is rarely needed
 
-    # shutil calls itself for each level, and so fails at a depth of some hundreds.
+    # shutil recurses for each level, and fails at a depth of some hundreds.
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(path)
     if not path.exists() and not path.is_symlink():

@@ -1,4 +1,4 @@
-"""Loggers whose records hold no secret."""
+"""Logging without secrets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     import logging
 
 
-def redacted(record: logging.LogRecord) -> bool:
-    """Take the secrets of all environments out of a record, before any handler gets it, and let it pass.
+def redact(record: logging.LogRecord) -> bool:
+    """Redact the secrets of all environments in a log record, before any handler. Always returns True.
 
-    It is the filter of all our loggers, and for a handler that may get the records of others.
+    The filter of all our loggers. Add the same filter to handlers that receive other records.
     """
     import logging
 
@@ -30,10 +30,10 @@ def redacted(record: logging.LogRecord) -> bool:
 
 
 class Log:
-    """A logger of the standard library, made when it first has something to say: to import that takes its time.
+    """A logger of the standard library, created with the first record: importing `logging` is slow.
 
     Args:
-        name: The logger's name.
+        name: Name of the logger.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,30 +41,30 @@ class Log:
         self._made: logging.Logger | None = None
 
     def debug(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
-        """Log what is of use to who looks for an error of ours."""
+        """Log details for debugging this package."""
         if self._is_heard:
             self._logger.debug(message, *values, exc_info=exc_info, stacklevel=2)
 
     def info(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
-        """Log what is worth to know."""
+        """Log a notable event."""
         if self._is_heard:
             self._logger.info(message, *values, exc_info=exc_info, stacklevel=2)
 
     def warning(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
-        """Log what somebody should look at."""
+        """Log a problem that needs attention."""
         self._logger.warning(message, *values, exc_info=exc_info, stacklevel=2)
 
     def error(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
-        """Log what has failed."""
+        """Log a failure."""
         self._logger.error(message, *values, exc_info=exc_info, stacklevel=2)
 
     def exception(self, message: str, *values: object) -> None:
-        """Log an error along with the exception that is being handled."""
+        """Log an error with the exception being handled."""
         self._logger.exception(message, *values, stacklevel=2)
 
     @property
     def _is_heard(self) -> bool:
-        """Whether anybody could have asked for less than warnings: not before there is anything to ask."""
+        """True if `logging` is imported: before that no handler for these levels can exist."""
         return "logging" in sys.modules
 
     @property
@@ -73,7 +73,7 @@ class Log:
             import logging
 
             self._made = logging.getLogger(self._name)
-            self._made.addFilter(redacted)  # a logger's filters do not hold for those below it, so that each needs it
+            self._made.addFilter(redact)  # filters of a logger do not apply to its children
         return self._made
 
 
@@ -84,11 +84,11 @@ def logger(name: str) -> Log:
 
 _lock = threading.Lock()
 _warned: set[str] = set()
-"""The subjects of the warnings that this process has logged once."""
+"""Subjects of the warnings logged once by this process."""
 
 
 def warn_once(about: str, message: str) -> None:
-    """Log a warning, unless this process has logged one about the same.
+    """Log a warning, once for each subject and process.
 
     Args:
         about: The subject.

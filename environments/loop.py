@@ -1,8 +1,8 @@
-"""The loop thread: it owns every shell, stream, decoder, lock, deadline and process end.
+"""The loop thread: an asyncio event loop that owns all shells, streams, decoders, locks, deadlines and process exits.
 
 A caller's thread submits a coroutine, waits on one lock, and runs its own callbacks. Signals, control-C and
-asynchronous exceptions reach callers' threads and never this one, so that nothing they interrupt is half done: the
-caller holds a `Call`, and the loop cancels the work of a call whose caller has left.
+asynchronous exceptions reach callers' threads only, never the loop thread, so that they cannot interrupt a state
+change. The caller holds a `Call`. The loop cancels the work of a call whose caller has left.
 """
 
 from __future__ import annotations
@@ -26,54 +26,56 @@ from environments.cancellation import holding
 from environments.errors import REFUSALS, TerminalError, without_cause
 from environments.log import logger
 from environments.output import Channel
-from environments.poller import Delay, Poller
+from environments.poller import Poller, Timer
 
 T = TypeVar("T")
 _P = ParamSpec("_P")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 Piece = tuple[Any, bytes]
-"""A channel and what was printed on it, or a report."""
+"""A channel with its output, or a progress report."""
 
 QUEUED = 1024 * 1024
-"""Bytes of output that may wait for a callback before their stream is paused."""
+"""Back-pressure limit: bytes of output queued for a callback before the stream is paused."""
 SLICE = 1.0
-"""Seconds that a caller waits for the lock at a time. A signal that comes between Python's last look for one and the
-system call that waits does not end that call: its handler runs when the wait is over."""
+"""Seconds of one wait for the lock. A signal between Python's last check and the blocking system call does not
+interrupt the wait; its handler runs afterwards."""
 STOP_LIMIT = 10.0
-"""Seconds that the end of the program waits for the loop's last work."""
+"""Seconds that the program's exit waits for the loop's last tasks."""
 CLOSE_LIMIT = 1.0
-"""Seconds that it then waits for each client to close."""
+"""Seconds that the exit then waits for each client to close."""
 IDLE_LIMIT = 2.0
-"""Seconds after which an idle worker thread ends."""
+"""Seconds until an idle worker thread ends."""
 KEPT_WORKERS = 2
-"""Worker threads that stay when they are idle, those that were made first: Python 3.12 starts no thread any more while
-the program ends."""
+"""Number of worker threads that stay when idle, the first created: Python 3.12 starts no thread during the program's
+exit."""
 
-AT_THE_END = "the program is at its end, and everything that it ran was ended"
-FORKED = "this process was forked in the middle of the call, which is its parent's"
+AT_EXIT = "the program is exiting, and all its commands were ended"
+FORKED = "this process was forked during the call, which belongs to the parent"
 
 log = logger(__name__)
 
 callback_of: ContextVar[tuple[Call[Any], ...]] = ContextVar("hermes_callback_of", default=())
-"""The calls whose callbacks the current thread or task runs, one within the other. One that was left does not count:
-an exception may have kept it from being taken out."""
+"""The calls whose callbacks the current thread or task runs, outermost first. A left call does not count: an
+exception may have prevented its removal."""
 
 
 class Pausable(Protocol):
-    """A stream that can stop reading for a while."""
+    """A stream whose reading can be paused, for back-pressure."""
 
     def pause(self) -> None:
         """Stop reading."""
 
     def resume(self) -> None:
-        """Read on."""
+        """Resume reading."""
 
 
-class Pieces:
-    """Output on its way from the loop to a callback in another thread. A stream is paused while too much waits.
+class OutputQueue:
+    """Output queued by the loop for a callback in another thread, with back-pressure on the stream.
+
+    A stream is paused while more than `QUEUED` bytes wait.
 
     Args:
-        wake: Wakes the thread that takes the pieces. Called on the loop.
+        wake: Wakes the thread that pops the pieces. Called on the loop.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
@@ -83,8 +85,8 @@ class Pieces:
         self._paused: Pausable | None = None
         self._dropped = False
         self._drained: asyncio.Future[None] | None = None
-        self.holds_turn = True
-        """True if the session waits until the output was received; the reader of a stream may take it much later."""
+        self.holds_session = True
+        """True if the session waits for the delivery of the output. The reader of a stream may be much later."""
 
     def offer(self, channel: Channel, data: bytes, stream: Pausable) -> None:
         """Queue output. Called on the loop."""
@@ -98,7 +100,7 @@ class Pieces:
         self._wake()
 
     async def report(self, report: object) -> None:
-        """Have the callback receive a report in place of a channel, and wait until it has. Called on the loop."""
+        """Queue a progress report and wait for its delivery. Called on the loop."""
         if not self._dropped:
             self._pieces.append((report, b"."))
             self._size += 1
@@ -106,7 +108,7 @@ class Pieces:
             await self._emptied()
 
     def acknowledge(self, size: int) -> None:
-        """Note that the callback has received so many bytes. Called on the loop."""
+        """Acknowledge bytes delivered to the callback, and resume a paused stream. Called on the loop."""
         self._size -= size
         if self._paused is not None and self._size <= QUEUED // 2:
             stream, self._paused = self._paused, None
@@ -116,8 +118,8 @@ class Pieces:
             self._drained = None
 
     async def drained(self) -> None:
-        """Wait until the callback has received everything, or nothing takes it any more. Called on the loop."""
-        if self.holds_turn:
+        """Wait until all output is delivered or dropped. Called on the loop."""
+        if self.holds_session:
             await self._emptied()
 
     async def _emptied(self) -> None:
@@ -126,7 +128,7 @@ class Pieces:
             await self._drained
 
     def drop(self) -> None:
-        """Drop what waits and what is offered from here on. Called on the loop."""
+        """Drop all queued and future output. Called on the loop."""
         self._dropped = True
         self._pieces.clear()
         self.acknowledge(self._size)
@@ -135,7 +137,7 @@ class Pieces:
         return bool(self._pieces)
 
     def pop_all(self) -> list[Piece]:
-        """Return what waits, with neighbours of one channel joined. Called in the thread that takes the pieces."""
+        """Return the queued pieces, with adjacent pieces of one channel joined. Called in the callback's thread."""
         joined: list[tuple[object, list[bytes]]] = []
         while self._pieces:
             channel, data = self._pieces.popleft()
@@ -147,13 +149,13 @@ class Pieces:
 
 
 class Call(Generic[T]):
-    """Work that a caller waits for. The loop fills in the result.
+    """Work on the loop with a waiting caller.
 
     Args:
-        work: A coroutine function, which is given this call.
-        owner: The thread or task that waits, so that a session can tell a call from within its own callback.
-        wake: Wakes the caller. Called on the loop, behind the tasks that have their turn.
-        wants_pieces: Whether the caller has a callback for output.
+        work: A coroutine function; its argument is this call.
+        owner: The waiting thread or task. A session recognises calls from its own callback by the owner.
+        wake: Wakes the caller. Called on the loop, after the tasks that are ready.
+        wants_pieces: True if the caller has a callback for output.
     """
 
     __slots__ = (
@@ -176,42 +178,42 @@ class Call(Generic[T]):
     ) -> None:
         self.work, self.owner, self._wake = work, owner, wake
         self.context = copy_context()
-        self.pieces = Pieces(self.wake) if wants_pieces else None
+        self.pieces = OutputQueue(self.wake) if wants_pieces else None
         self.session: object = None
-        """The session in which the work has its turn."""
+        """The session whose lock the work holds."""
         self.task: asyncio.Task[None] | None = None
         self.undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
-        """Ends what the work has made, for a caller that left just as it was done."""
+        """Undoes the work's result for a caller that left at that moment."""
         self.value: Any = None
         self.error: BaseException | None = None
         self.done = self.left = False
 
     def wake(self) -> None:
-        """Have the caller woken. On the loop."""
+        """Schedule the wake-up of the caller. On the loop."""
         current().poller.wakes.append(self._wake)
 
-    async def serve(self) -> None:
-        """Do the work, and wake the caller. On the loop."""
+    async def run(self) -> None:
+        """Run the work and wake the caller. On the loop."""
         try:
             self.value = await self.work(self)
-        except BaseException as error:  # it is the caller's, and the loop goes on
+        except BaseException as error:  # raised in the caller; the loop continues
             self.error = without_cause(error) if isinstance(error, REFUSALS) else error
-        self.task = None  # that the caller's thread does not have to see to its end
+        self.task = None  # so that the caller's thread does not free the task
         self.done = True
         self.wake()
         if self.left:
-            self.undone()
+            self.undo_result()
 
-    def undone(self) -> None:
-        """Undo a result that nobody gets. On the loop."""
+    def undo_result(self) -> None:
+        """Undo a result without a receiver. On the loop."""
         if self.undo and self.error is None:
             current().spawn(self.undo(self.value))
 
     def result(self) -> T:
         """Return the value of the work, or raise its error."""
         if self.error is None:
-            return self.value  # type: ignore[no-any-return]  # of `work`
-        error, self.error = self.error, None  # its traceback holds this frame
+            return self.value  # type: ignore[no-any-return]  # result of `work`
+        error, self.error = self.error, None  # the traceback holds this frame
         try:
             raise error
         finally:
@@ -219,20 +221,20 @@ class Call(Generic[T]):
 
 
 class LoopThread:
-    """The loop, its thread, and the threads of what can only block."""
+    """The event loop, its thread, and the worker threads for blocking functions."""
 
     def __init__(self) -> None:
         self.poller = Poller()
         self.loop = asyncio.SelectorEventLoop(self.poller)
         self.loop.set_exception_handler(_log_failure)
         self.thread = 0
-        """The thread's identifier, 0 before it runs."""
+        """Thread identifier; 0 before the start."""
         self.left: deque[Call[Any]] = deque()
         """Calls whose callers have left."""
         self.has_ended = False
-        """True once the program is at its end and the loop has stopped."""
+        """True once the loop has stopped at the program's exit."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._delays: dict[float, Delay] = {}
+        self._timers: dict[float, Timer] = {}
         self._closings: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._workers = WorkerThreads(self)
         self._begun = _thread.allocate_lock()
@@ -240,10 +242,10 @@ class LoopThread:
         self._ended.acquire()
 
     def start(self) -> None:
-        """Start the thread, unless it runs.
+        """Start the thread, if not running.
 
         Raises:
-            TerminalError: No thread can be started.
+            TerminalError: The thread could not be started.
         """
         if self.thread:
             return
@@ -253,9 +255,9 @@ class LoopThread:
             raise TerminalError(f"no thread can be started: {error}") from error
 
     def main(self) -> None:
-        """Run the loop. This is what the thread does."""
+        """Run the loop; the main function of the thread."""
         if not self._begun.acquire(False):
-            return  # whoever started another thread for it was interrupted, or had not seen it run yet
+            return  # a second thread: the starter was interrupted, or had not seen the first run yet
         self.thread = _thread.get_ident()
         threading.current_thread().name = "hermes-loop"
         asyncio.set_event_loop(self.loop)
@@ -270,40 +272,40 @@ class LoopThread:
     def _has_run(self) -> bool:
         try:
             self.loop.run_forever()
-        except (SystemExit, KeyboardInterrupt):  # of a callback, which asyncio lets through
+        except (SystemExit, KeyboardInterrupt):  # raised by a callback, and not handled by asyncio
             log.exception("the loop thread met a fault")
             return False
         return True
 
     @property
-    def is_mine(self) -> bool:
-        """True in the loop's own thread."""
+    def is_current(self) -> bool:
+        """True in the loop thread."""
         return self.thread == _thread.get_ident()
 
     # On the loop.
 
     def spawn(self, work: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
-        """Run a coroutine beside others. The loop keeps the task alive."""
+        """Start a coroutine as a task, referenced until done."""
         task = self.loop.create_task(work, context=context)
         self._keep(task)
         return task
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
-        """Keep a task alive, and the program from its end before it."""
+        """Reference a task until done; the program's exit waits for the task."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def delay(self, seconds: float) -> Delay:
-        """Return what calls functions so many seconds later, see `Delay`. It is for a few lengths of time."""
-        return self._delays.get(seconds) or self._delays.setdefault(seconds, Delay(self.loop, seconds))
+    def timer(self, seconds: float) -> Timer:
+        """Return the shared timer of a delay in seconds, see `Timer`. For a small number of distinct delays."""
+        return self._timers.get(seconds) or self._timers.setdefault(seconds, Timer(self.loop, seconds))
 
     def at_end(self, closing: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Have something closed at the end of the program, behind all other work, such as a service's client."""
+        """Register a coroutine function for the program's exit, after all tasks, such as to close a client."""
         self._closings.append(closing)
 
-    def lend_workers(self) -> None:
-        """Have asyncio look up hosts on our workers: its own threads end before the callbacks of `atexit`."""
-        from concurrent.futures import ThreadPoolExecutor  # few clients need it
+    def run_lookups_on_workers(self) -> None:
+        """Run asyncio's host lookups on our worker threads: its own threads end before the callbacks of `atexit`."""
+        from concurrent.futures import ThreadPoolExecutor  # needed by few clients
 
         class Executor(ThreadPoolExecutor):
             def submit(_, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, ANN401
@@ -312,15 +314,15 @@ class LoopThread:
         self.loop.set_default_executor(Executor())
 
     async def in_worker(self, work: Callable[..., T], *args: object) -> T:
-        """Run a function that blocks, on a worker thread and in the task's context. If cancelled, it ends alone."""
+        """Run a blocking function on a worker thread, in the task's context. Once cancelled, it goes on alone."""
         return await self._workers.run(work, *args)
 
     def begin(self, call: Call[Any]) -> None:
-        """Begin the work of a call, unless its caller has left."""
+        """Start the work of a call, unless its caller has left."""
         if self.left:
             self.abandon()
         if not call.left:
-            call.task = self.loop.create_task(call.serve(), context=call.context)
+            call.task = self.loop.create_task(call.run(), context=call.context)
 
     def abandon(self) -> None:
         """Cancel the work of calls whose callers have left."""
@@ -332,7 +334,7 @@ class LoopThread:
             if call.pieces is not None:
                 call.pieces.drop()
             if call.done:
-                call.undone()
+                call.undo_result()
             elif call.task:
                 self._keep(call.task)
                 call.task.cancel()
@@ -340,16 +342,16 @@ class LoopThread:
     # In any thread.
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
-        """Have the loop call a function. Without effect once the loop has ended."""
+        """Call a function on the loop soon. Does nothing once the loop has ended."""
         self.poller.submit(callback, *args)
 
     def leave(self, call: Call[Any]) -> None:
-        """Leave a call: its work is cancelled."""
+        """Leave a call and cancel its work."""
         self.left.append(call)
         self.soon(self.abandon)
 
     def stop(self) -> None:
-        """End the thread, once what it has under way has ended, for at most `STOP_LIMIT` seconds."""
+        """Stop the loop after its tasks have ended, within `STOP_LIMIT` seconds."""
         if self.thread:
             self.soon(self._begin_wind_down)
             self._ended.acquire(timeout=STOP_LIMIT + CLOSE_LIMIT * (1 + len(self._closings)))
@@ -371,17 +373,17 @@ class LoopThread:
 
 
 class WorkerThreads:
-    """Threads for functions that block, made as they are needed.
+    """Worker threads for blocking functions, created on demand.
 
-    Their number has no limit, as a function on one may wait for a coroutine that needs another. They are daemons and
-    outlive the callbacks of `atexit`, which those of `concurrent.futures` do not: a container is removed there.
+    The number is unlimited: a function may wait for a coroutine that needs another worker. Workers are daemons and
+    outlive the callbacks of `atexit`, unlike the threads of `concurrent.futures`: containers are removed in `atexit`.
     """
 
     def __init__(self, thread: LoopThread) -> None:
         self._thread = thread
         self._numbers = itertools.count(1)
         self._idle: list[WorkerThread] = []
-        """A heap: the worker that was made first is used first, so that the last ones become idle and end."""
+        """A heap by creation order: the oldest worker is reused first, so that the newest become idle and end."""
 
     async def run(self, work: Callable[..., T], *args: object) -> T:
         """Run a function, see `LoopThread.in_worker`."""
@@ -403,7 +405,7 @@ class WorkerThreads:
     def ended(
         self, worker: WorkerThread, answer: asyncio.Future[Any], value: object, error: BaseException | None
     ) -> None:
-        """Note what a function has returned. On the loop."""
+        """Store the outcome of a function. On the loop."""
         heapq.heappush(self._idle, worker)
         if worker.number > KEPT_WORKERS:
             self._thread.loop.call_later(IDLE_LIMIT, self._end_idle, worker)
@@ -411,7 +413,7 @@ class WorkerThreads:
             return
         if error is None:
             answer.set_result(value)
-        elif isinstance(error, StopIteration):  # which a future refuses
+        elif isinstance(error, StopIteration):  # refused by futures
             answer.set_exception(RuntimeError(f"a function raised {error!r}"))
         else:
             answer.set_exception(error)
@@ -420,17 +422,17 @@ class WorkerThreads:
         if worker in self._idle and time.monotonic() - worker.idle_since >= IDLE_LIMIT - 0.1:
             self._idle.remove(worker)
             heapq.heapify(self._idle)
-            worker.wake.release()  # without a job it ends
+            worker.wake.release()  # ends without a job
 
     def report(
         self, worker: WorkerThread, answer: asyncio.Future[Any], value: object, error: BaseException | None
     ) -> None:
-        """Have the loop note the end of a function. In the worker's thread."""
+        """Schedule `ended` on the loop. In the worker's thread."""
         self._thread.soon(self.ended, worker, answer, value, error)
 
 
 class WorkerThread(threading.Thread):
-    """One thread, which waits for its next function."""
+    """One worker thread, waiting for its next function."""
 
     def __init__(self, workers: WorkerThreads, number: int) -> None:
         super().__init__(name=f"hermes-worker-{number}", daemon=True)
@@ -441,7 +443,7 @@ class WorkerThread(threading.Thread):
         self.job: tuple[Context, Callable[..., Any], tuple[Any, ...], asyncio.Future[Any]] | None = None
         self.idle_since = 0.0
         self.is_idle = False
-        """True while it waits for its next function."""
+        """True while waiting for the next function."""
 
     def __lt__(self, other: WorkerThread) -> bool:
         return self.number < other.number
@@ -456,7 +458,7 @@ class WorkerThread(threading.Thread):
             value, error = None, None
             try:
                 value = context.run(work, *args)
-            except BaseException as raised:  # whoever awaits it gets it
+            except BaseException as raised:  # raised where the future is awaited
                 error = raised
             self.idle_since, self.is_idle = time.monotonic(), True
             self._workers.report(self, answer, value, error)
@@ -469,13 +471,13 @@ def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 _making = _thread.allocate_lock()
 _current: LoopThread | None = None
-_of_parents: list[LoopThread | None] = []
-"""Kept for ever in a forked child: a loop that is collected takes descriptors out of the epoll that its parent has."""
+_parent_loops: list[LoopThread | None] = []
+"""Referenced forever in a forked child: collecting a parent's loop would remove descriptors from the parent's epoll."""
 
 
 def current() -> LoopThread:
-    """Return the loop thread of this process. The first call starts it."""
-    global _current  # noqa: PLW0603  # one loop thread for each process
+    """Return the loop thread of this process, started by the first call."""
+    global _current  # noqa: PLW0603  # one loop thread a process
     if _current is None or not _current.thread:
         with _making:
             if _current is None:
@@ -485,16 +487,16 @@ def current() -> LoopThread:
 
 
 def in_worker(work: Callable[..., T], *args: object) -> Coroutine[Any, Any, T]:
-    """Run a function that blocks on a worker thread, see `LoopThread.in_worker`."""
+    """Run a blocking function on a worker thread, see `LoopThread.in_worker`."""
     return current().in_worker(work, *args)
 
 
 def spawn(work: Coroutine[Any, Any, T], *, may_fail: bool = False) -> asyncio.Task[T]:
-    """Run a coroutine beside others on the loop, see `LoopThread.spawn`.
+    """Start a coroutine as a task of the loop, see `LoopThread.spawn`.
 
     Args:
         work: The coroutine.
-        may_fail: Whether no error of it is logged, as its waiter may be gone by then.
+        may_fail: True to log no error, for a task whose waiter may be gone.
     """
     task = current().spawn(work)
     if may_fail:
@@ -503,79 +505,79 @@ def spawn(work: Coroutine[Any, Any, T], *, may_fail: bool = False) -> asyncio.Ta
 
 
 async def shielded(future: asyncio.Future[T]) -> T:
-    """Wait for a future that others wait for too: cancelling this wait does not cancel it."""
+    """Wait for a shared future. Cancelling the wait does not cancel the future."""
     if not future.done():
         await asyncio.wait((future,))
     return future.result()
 
 
 async def done_within(future: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait for a future that others wait for too, and return whether it is done by then."""
+    """Wait for a shared future at most `seconds`, and return True if done."""
     if not future.done():
         await asyncio.wait((future,), timeout=seconds)
     return future.done()
 
 
 def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Any, bytes], object] | None = None) -> T:
-    """Have the loop do some work, and wait for it. If anything is raised here meanwhile, the loop cancels that work.
+    """Run work on the loop and wait for its result. Any exception in this thread meanwhile cancels the work.
 
     Args:
         work: A coroutine function.
-        on_piece: Called in this thread with each piece of output, and each report, that the work offers.
+        on_piece: Callback in this thread for each piece of output and each progress report.
 
     Raises:
-        TerminalError: It was called on the loop's own thread, which would wait for itself, or at the end of the
-            program, or no thread can be started.
+        TerminalError: Called on the loop thread, which would deadlock; or at the program's exit; or no thread can be
+            started.
     """
     thread = current()
-    if thread.is_mine:
-        raise TerminalError("a call that waits was made on the loop's own thread")
+    if thread.is_current:
+        raise TerminalError("a blocking call was made on the loop thread")
     bell = _thread.allocate_lock()
     bell.acquire()
 
     def wake() -> None:
-        if bell.locked():  # the loop alone releases it
+        if bell.locked():  # released by the loop only
             bell.release()
 
     call = Call(work, _thread.get_ident(), wake, on_piece is not None)
     try:
         thread.soon(thread.begin, call)
         while True:
-            ended, done = thread.has_ended, call.done  # in this order, before the pieces: what comes last is seen last
+            ended, done = thread.has_ended, call.done  # read before the pieces, so that no last piece is missed
             if call.pieces and on_piece:
                 try:
                     with calling_back(call):
-                        _hand_over(thread, call.pieces, on_piece)
-                except Exception:  # of the callback, which ends the work before it is raised
+                        _deliver(thread, call.pieces, on_piece)
+                except Exception:  # raised by the callback; ends the work first
                     thread.leave(call)
-                    while not (call.done or thread.has_ended or thread in _of_parents):
+                    while not (call.done or thread.has_ended or thread in _parent_loops):
                         bell.acquire(True, SLICE)
                     raise
             elif done and call.error is None:
-                return call.value  # type: ignore[no-any-return]  # no exception gets in between: it would be left
+                return call.value  # type: ignore[no-any-return]  # no exception can intervene: the call would be left
             elif done:
                 break
-            elif ended or thread in _of_parents:
-                raise TerminalError(AT_THE_END if ended else FORKED)
+            elif ended or thread in _parent_loops:
+                raise TerminalError(AT_EXIT if ended else FORKED)
             else:
                 bell.acquire(True, SLICE)
     except BaseException:
-        thread.left.append(call)  # one call of C: no second exception gets in front of it, as it would of `leave`
+        thread.left.append(call)  # a single C call, unlike `leave`: no second exception can precede it
         thread.soon(thread.abandon)
         raise
     return call.result()
 
 
 def calling_back(call: Call[Any]) -> holding[tuple[Call[Any], ...]]:
-    """Return what marks a block as the callback of a call, so that it waits for no turn in the call's own session."""
+    """Return a block that runs a call's callback. Calls inside skip the lock of the call's own session."""
     return holding(callback_of, (*callback_of.get(), call))
 
 
 def waits_for(work: Callable[..., Awaitable[Any]]) -> Callable[[_Method], _Method]:
-    """Mark a method that waits for work of the loop, so that a task can await the same work.
+    """Mark a blocking method with the coroutine function of its work, so that a task can await the same work.
 
     Args:
-        work: A coroutine function. Its parameters are `self`, the call, and those of the method.
+        work: A coroutine function with the parameters `self`, the call, and those of the method.
     """
 
     def mark(method: _Method) -> _Method:
@@ -585,18 +587,18 @@ def waits_for(work: Callable[..., Awaitable[Any]]) -> Callable[[_Method], _Metho
     return mark
 
 
-class OfProcess(Protocol):
-    """A thing that one process alone may use."""
+class ProcessBound(Protocol):
+    """An object usable by its own process only."""
 
     def check_process(self) -> None:
         """Raise TerminalError in any other process."""
 
 
-_Thing = TypeVar("_Thing", bound=OfProcess)
+_Thing = TypeVar("_Thing", bound=ProcessBound)
 
 
 def on_loop(work: Callable[Concatenate[_Thing, _P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Thing, _P], T]:
-    """Return a method that has the loop run a coroutine function, and waits for it, see `waits_for`."""
+    """Return a blocking method that runs a coroutine function on the loop, see `waits_for`."""
 
     async def checked(self: _Thing, _: Call[T], /, *args: _P.args, **kwargs: _P.kwargs) -> T:
         self.check_process()
@@ -612,7 +614,7 @@ def on_loop(work: Callable[Concatenate[_Thing, _P], Coroutine[Any, Any, T]]) -> 
 
 
 async def done(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> T:
-    """Await what a bound method waits for, or call it on a worker thread if it blocks. On the loop."""
+    """Await the work of a bound method, or call a plain blocking method on a worker thread. On the loop."""
     work = work_of(method)
     if work is None:
         return await in_worker(partial(method, *args, **kwargs))
@@ -621,19 +623,19 @@ async def done(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> 
 
 
 async def value_of(thing: object, name: str) -> Any:  # noqa: ANN401
-    """Return a property of a thing, awaited if its method waits for work of the loop, see `done`."""
+    """Return a property's value, awaited like the methods of `done`."""
     if work := getattr(getattr(type(thing), name).fget, "work", None):
         return await work(thing, None)
     return await in_worker(getattr, thing, name)
 
 
 def work_of(method: Callable[..., object]) -> Callable[..., Awaitable[Any]] | None:
-    """Return the coroutine function that a bound method waits for, see `waits_for`; None if the method blocks."""
+    """Return the coroutine function behind a bound method, see `waits_for`; None for a plain blocking method."""
     work = getattr(method, "work", None)
-    return partial(work, method.__self__) if work else None  # type: ignore[attr-defined]  # it is bound
+    return partial(work, method.__self__) if work else None  # type: ignore[attr-defined]  # a bound method
 
 
-def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Any, bytes], object]) -> None:
+def _deliver(thread: LoopThread, pieces: OutputQueue, on_piece: Callable[[Any, bytes], object]) -> None:
     taken = 0
     for channel, data in pieces.pop_all():
         taken += len(data)
@@ -643,7 +645,7 @@ def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Any, byte
 
 def _forget() -> None:
     global _current, _making
-    _of_parents.append(_current)
+    _parent_loops.append(_current)
     _current, _making = None, _thread.allocate_lock()
 
 

@@ -14,8 +14,8 @@ from typing import TypeVar
 from environments.output import CapturedText
 from environments.redaction import RedactedPieces, Redactor
 
-# The classes of a sequence are disjoint, so that matching takes linear time. The one first class of all alternatives is
-# searched quickly.
+# The classes of a sequence are disjoint, so that matching takes linear time. All alternatives begin with the same
+# class, for a fast search.
 _CONTROL = re.compile(
     r"[\x00-\x07\x0b-\x1f\x7f-\x9f]"
     r"(?:(?:(?<=\x1b)\[|(?<=\x9b))[0-?]*[ -/]*[@-~]?"
@@ -26,7 +26,7 @@ _CONTROL = re.compile(
 )
 _STRING_ENDS = "\x07\x18\x1a\x9c"
 _STRING = "\x9d"
-"""Placeholder for the begin of an unterminated control string."""
+"""Placeholder for the beginning of an unterminated control string."""
 _COLOUR = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*m")
 _RESET = "\x1b[0m"
 LONGEST = 256
@@ -112,7 +112,7 @@ def _unfinished(control: str, string: str | None) -> str:
 class PlainText(_Pieces):
     """Text for a model, shown as it arrives. Like `plain`, but shown text is final.
 
-    A carriage return therefore begins a new line, and backspaces reach back to the begin of their piece.
+    A carriage return therefore begins a new line, and backspaces reach back to the beginning of their piece.
     """
 
     def __init__(self) -> None:
@@ -212,7 +212,7 @@ class ModelView:
             return tuple(self._redacted(item) for item in value)
         return value
 
-    def hide_in(self, error: BaseException) -> None:
+    def redact_error(self, error: BaseException) -> None:
         """Remove secrets and controls from an error's message, output and causes."""
         seen: set[int] = set()
         found: BaseException | None = error

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, SupportsFloat, TypedDict, TypeGuard, Unpack
 
 from environments.cancellation import current_scope
-from environments.output import LiveOutput, OutputCallback, OutputSink, listener
+from environments.output import LiveOutput, OutputCallback, OutputSink, full_callback
 from environments.variables import is_name
 
 
@@ -156,7 +156,7 @@ def check_seconds(name: str, value: object) -> float:
     return seconds
 
 
-def check_patience(seconds: object) -> float:
+def check_timeout(seconds: object) -> float:
     """Validate a time-out in seconds, which may be 0.
 
     Raises:
@@ -351,7 +351,7 @@ def checked(command: CommandText, limit: float = math.inf, **options: Unpack[Com
         bool(options.get("session_env", False)),
         bool(options.get("binary", False)),
         None if kept is None else check_count("max_output_bytes", kept),
-        listener(options.get("on_output")),
+        full_callback(options.get("on_output")),
         interrupt,
         words="" if isinstance(command, str) else shlex.join(os.fspath(word) for word in command),
     )

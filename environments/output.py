@@ -1,4 +1,4 @@
-"""Output as it arrives: its channels, who is told of it, and how much of it is kept in a fixed amount of memory."""
+"""Output of commands: channels, sinks, callbacks, and captures of bounded size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 
 class Channel(Enum):
-    """Which of the two output channels of a process bytes came from."""
+    """The output channel of a process: stdout or stderr."""
 
     __hash__ = object.__hash__  # see `Kind` of the messages
 
@@ -21,64 +21,64 @@ class Channel(Enum):
 
 
 class Sink(Protocol):
-    """Takes output."""
+    """Receives output."""
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of a channel."""
+        """Receive the next bytes of a channel."""
 
 
 class OutputSink(Protocol):
-    """Takes the output of one command."""
+    """Receives the output of one command."""
 
     @property
     def separate(self) -> bool:
-        """Whether stderr is wanted apart."""
+        """True to receive stderr separately."""
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of one channel; without `separate` all come from STDOUT."""
+        """Receive the next bytes of a channel; without `separate` always of STDOUT."""
 
 
 class AttachedProcess(Protocol):
-    """A process that a `LoopSink` may talk to. Everything is called on the loop thread."""
+    """The process of a `LoopSink`, for replies. All methods are called on the loop thread."""
 
     def feed(self, data: bytes) -> None:
-        """Send bytes to its standard input, as it reads.
+        """Send bytes to the process's stdin, at the speed of its reads.
 
         Raises:
-            BrokenPipeError: It has ended, or reads no more.
+            BrokenPipeError: The process has ended or closed stdin.
         """
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all of that is sent."""
+        """True once all fed bytes are sent."""
 
     async def flush(self) -> None:
-        """Wait until all of that is sent, or cannot be."""
+        """Wait until all fed bytes are sent, or sending has failed."""
 
     def pause(self) -> None:
-        """Have no output taken from it."""
+        """Pause reading the process's output."""
 
     def resume(self) -> None:
-        """Take its output again."""
+        """Resume reading the process's output."""
 
 
 @runtime_checkable
 class LoopSink(OutputSink, Protocol):
-    """One that takes output on the loop thread, where it must return at once."""
+    """A sink called on the loop thread. It must return at once."""
 
     def attach(self, process: AttachedProcess) -> None:
-        """Note whose output it takes."""
+        """Store the process of the output."""
 
 
 @runtime_checkable
 class ReadableSink(OutputSink, Protocol):
-    """One that the handle of a background process reads from, see `Process.read`."""
+    """A sink read through the handle of a background process, see `Process.read`."""
 
     def read_new(self, final: bool) -> str:
-        """Return what has come since the last call.
+        """Return the output since the last call.
 
         Args:
-            final: Whether nothing more will come; else a character that is not complete yet stays.
+            final: True at the end of the output; otherwise an incomplete character stays.
         """
 
 
@@ -91,16 +91,16 @@ OutputCallback = (
 )
 TextCallback = Callable[[str], object]
 LiveOutput = Callable[[str | bytes, ChannelName], object]
-"""An `OutputCallback` that is told the channel, whether it wants to know or not."""
+"""An `OutputCallback` in its full form, always with the channel."""
 
 
 def channel_name(channel: Channel) -> ChannelName:
-    """Return what a channel is called."""
+    """Return the name of a channel."""
     return "stderr" if channel is Channel.STDERR else "stdout"
 
 
-def listener(on_output: object) -> LiveOutput | None:
-    """Return what is to be told of output, in one form; it is asked which channel it comes from if it can take that."""
+def full_callback(on_output: object) -> LiveOutput | None:
+    """Return a callback in its full form; a callback without a parameter for the channel is wrapped."""
     if on_output is None:
         return None
     if not callable(on_output):
@@ -115,10 +115,10 @@ def listener(on_output: object) -> LiveOutput | None:
 
 
 def _channel_parameter(callback: Callable[..., object]) -> Literal["position", "name"] | None:
-    """Say how a function takes the channel: as a second argument that it needs, as `channel`, or not at all."""
+    """Return how a function receives the channel: as a second required argument, as `channel`, or not at all."""
     try:
         parameters = list(inspect.signature(callback).parameters.values())
-    except (TypeError, ValueError):  # a builtin that does not tell
+    except (TypeError, ValueError):  # a builtin without a signature
         return None
     positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     if len(positional) > 1 and (positional[1].default is inspect.Parameter.empty or positional[1].name == "channel"):
@@ -129,26 +129,26 @@ def _channel_parameter(callback: Callable[..., object]) -> Literal["position", "
 
 _BLOCK = 64 * 1024
 _CONTINUATION_LIMIT = 3
-"""A UTF-8 sequence has at most this many bytes after its first."""
+"""Maximum bytes of a UTF-8 sequence after the first."""
 
 
 def byte_size(text: str) -> int:
-    """Return the size of a text in UTF-8, where a lone surrogate counts as one byte."""
+    """Return the size of a text in UTF-8, counting a lone surrogate as one byte."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 class CapturedText(NamedTuple):
-    """What was kept of an output, as text."""
+    """A captured output as text, possibly cut in the middle."""
 
     text: str
     omitted_bytes: int
     omitted_at: int
-    """The index in `text` between the head and the tail; its length when nothing was left out."""
+    """Index in `text` between head and tail; its length if uncut."""
     data: bytes | None = None
-    """The same as it came, if that was asked for."""
+    """The captured bytes, if requested."""
 
     def with_notice(self, notice: str) -> str:
-        """Return the text, with `notice` on a line of its own where bytes were left out, if any were."""
+        """Return the text, with `notice` on a line of its own at the cut, if any."""
         if not self.omitted_bytes:
             return self.text
         head, tail = self.text[: self.omitted_at], self.text[self.omitted_at :]
@@ -156,26 +156,26 @@ class CapturedText(NamedTuple):
         return f"{head}{before}{notice}\n{tail}"
 
     def with_count(self) -> str:
-        """Return the text, with a line for the number of bytes that were left out of the output, if any were."""
+        """Return the text, with a line about the number of omitted bytes at the cut, if any."""
         return self.with_notice(f"[{self.omitted_bytes} bytes of output omitted]")
 
 
 class BoundedCapture:
-    """Collects bytes up to a limit: the first half of it from the start, the second from the end."""
+    """Collects output up to a limit: half from the beginning, half from the end."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._head_limit = limit // 2
         self._tail_limit = limit - self._head_limit
         self._head = bytearray()
-        # The tail is a row of blocks, of which the first are dropped: one buffer of it all would be copied for ever.
+        # The tail is a queue of blocks, dropped from its front: a single buffer would be copied again and again.
         self._blocks: deque[bytes] = deque()
         self._block = bytearray()
         self._tail_size = 0
         self._dropped = 0
 
     def add(self, data: bytes) -> None:
-        """Take the next bytes of the output."""
+        """Add the next bytes of the output."""
         room = self._head_limit - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -192,7 +192,7 @@ class BoundedCapture:
             self._drop(len(self._blocks.popleft()))
 
     def skip(self, size: int) -> None:
-        """Count bytes that are left out before they come here. At least as many as are kept of the end follow."""
+        """Count bytes that were omitted upstream. At least a full tail must follow."""
         dropped = self._tail_size
         self._blocks.clear()
         self._block.clear()
@@ -215,7 +215,7 @@ class BoundedCapture:
             self._cut(excess)
 
     def _cut(self, size: int) -> None:
-        """Leave out bytes at the beginning of the tail, which has as many."""
+        """Drop bytes from the front of the tail, which must hold as many."""
         self._drop(size)
         while size > 0:
             first = self._blocks.popleft()
@@ -224,19 +224,19 @@ class BoundedCapture:
             size -= len(first)
 
     def _cut_character(self) -> None:
-        """Leave out what the tail begins with of a character that was cut through."""
+        """Drop the rest of a character cut at the front of the tail."""
         for _ in range(_CONTINUATION_LIMIT):
             if not self._blocks or self._blocks[0][0] & 0xC0 != 0x80:
                 return
             self._cut(1)
 
     def text(self, binary: bool = False) -> CapturedText:
-        """Return what was kept, decoded as UTF-8 with replacement. It is given up here, as both may be large.
+        """Return the captured output, decoded as UTF-8 with replacement. Frees the buffers, as both may be large.
 
-        A character that the cut went through is left out and counted, so that the cut adds no replacement signs.
+        A character split by the cut is dropped and counted, so that the cut adds no replacement characters.
 
         Args:
-            binary: Whether to return the bytes, too. Then a character that was cut through is left as it is.
+            binary: True to return the bytes too. A split character then stays.
         """
         if self._tail_size:
             self._trim_tail()
@@ -245,7 +245,7 @@ class BoundedCapture:
         if not self._tail_size and not self._dropped:
             short = head.decode("utf-8", "replace")
             return CapturedText(short, 0, len(short), data)
-        text = io.StringIO(newline="\n")  # to which pieces can be added without a copy of all
+        text = io.StringIO(newline="\n")  # appends without copying
         first, size = codecs.utf_8_decode(head, "replace", binary and self._dropped > 0)
         text.write(first)
         omitted_at, incomplete = len(first), bytes(head[size:])
@@ -266,29 +266,29 @@ class BoundedCapture:
 
 
 def incomplete_bytes(end: bytes) -> int:
-    """Return how many bytes at the end of `end` begin a character without completing it."""
+    """Return the number of bytes of an incomplete character at the end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(end, final=False)
     return len(decoder.getstate()[0])
 
 
 class LiveText:
-    """Decodes output piece by piece; a character split between two pieces comes with the second."""
+    """Decodes output piece by piece. A split character is returned with its last piece."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, data: bytes, final: bool = False) -> str:
-        """Return the text that `data` completes."""
+        """Return the text completed by `data`."""
         return self._decoder.decode(data, final)
 
 
 class CallbackDecoder:
-    """Decodes the pieces of an output for its caller, and calls the callback, whose results a task may have to await.
+    """Decodes output for the caller's callback, whose results a task may await.
 
     Args:
         on_output: The callback.
-        binary: Whether it takes bytes, and not text.
+        binary: True if the callback receives bytes instead of text.
     """
 
     def __init__(self, on_output: LiveOutput, binary: bool) -> None:
@@ -296,11 +296,11 @@ class CallbackDecoder:
         self._live = {} if binary else {channel: LiveText() for channel in Channel}
 
     def __call__(self, channel: Channel, data: bytes) -> object:
-        """Hand the next bytes of a channel to the callback, and return its result."""
+        """Pass the next bytes of a channel to the callback, and return its result."""
         piece = self._live[channel].feed(data) if self._live else data
         return self._on_output(piece, channel_name(channel)) if piece else None
 
     def finish(self) -> list[object]:
-        """Hand on what is left of a character that is not complete, and return the results of the callback."""
+        """Pass incomplete characters to the callback, and return its results."""
         rest = [(live.feed(b"", final=True), channel_name(channel)) for channel, live in self._live.items()]
         return [self._on_output(text, channel) for text, channel in rest if text]

@@ -1,6 +1,6 @@
-"""The names of our packages, which a user's own modules may have taken.
+"""Check that no module of the user shadows our packages.
 
-This file is run by its path, as `environments` may be the name that is taken: it imports nothing of ours.
+Run by path, as `environments` may be the shadowed name: imports no package of ours.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def name_conflict() -> str | None:
-    """Say which of our packages would not be imported, as something else of its name comes first, and what helps.
+    """Return the first of our packages shadowed by another module, with the remedy.
 
     Returns:
-        A sentence; None if all is well.
+        A sentence; None without a conflict.
     """
     for name in PACKAGES:
         place = _place(name)
         if place and not Path(place).resolve().is_relative_to(HERE / name):
             return (
-                f"{place} has taken the name {name!r}, which a package of hermes-environments has: it comes first on "
+                f"{place} has taken the name {name!r} of a package of hermes-environments, and comes first on "
                 "sys.path. Rename it, start in another directory (`python -m` puts the current one first), or take "
                 "its directory out of PYTHONPATH"
             )
@@ -30,12 +30,12 @@ def name_conflict() -> str | None:
 
 
 def _place(name: str) -> str | None:
-    """Return the file that is imported for a package, or the directory where that has none."""
+    """Return the file of a package to import, or the directory of a namespace package."""
     spec = find_spec(name)
     return (spec.origin or next(iter(spec.submodule_search_locations or ()), None)) if spec else None
 
 
 def check_names() -> None:
-    """Raise ImportError if one of our packages would not be imported, before that shows deep inside of another."""
+    """Raise ImportError if a package of ours is shadowed, before a confusing error deep inside of another package."""
     if problem := name_conflict():
         raise ImportError(problem)

@@ -1,4 +1,4 @@
-"""The process that something belongs to. It is written on that, so that an orphan is known as one."""
+"""The process that owns a target or a file, recorded on each, to recognise the orphans of dead processes."""
 
 from __future__ import annotations
 
@@ -9,24 +9,23 @@ from functools import cache
 from typing import Literal, NamedTuple, Self
 
 Standing = Literal["live", "orphan", "elsewhere"]
-"""Whether the process that something belongs to still runs, has ended, or is of another machine, where it cannot be
-seen."""
+"""State of the owner: running, ended, or on another machine with invisible processes."""
 
 MARKER_VARIABLE = "HERMES_COMMAND"
-"""Environment variable that names the command a process in a target belongs to, as `ENVIRONMENT/SHELL/NUMBER/`. The
-name of an environment begins with the mark of its owner."""
+"""Environment variable on each process of a command in a target: the command's marker `ENVIRONMENT/SHELL/NUMBER/`.
+An environment's name begins with the owner's mark."""
 
 
 class Owner(NamedTuple):
-    """A process, told from a later one with the same id by the moment it started."""
+    """A process, distinguished from later processes with the same id by its start time."""
 
     host: str
-    """The machine, and on Linux the process namespace: a container has process ids of its own. In a mark it is the
-    checksum of that."""
+    """Machine, and on Linux the process namespace: a container has its own process ids. A mark holds the checksum
+    instead."""
     pid: int
     started: str
-    """Its start, in the words of the operating system; only to be compared. Read from a name, the rest of that
-    follows."""
+    """Start time in the operating system's format, for comparison only. When parsed from a name, the rest of the
+    name follows."""
 
     @classmethod
     def this_process(cls) -> Self:
@@ -35,7 +34,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Read the output of `str()`; None if it is something else."""
+        """Parse the output of `str()`; None for other text."""
         words = text.split()
         if len(words) != 3 or not words[1].isdigit():
             return None
@@ -43,7 +42,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def in_name(cls, name: str) -> Self | None:
-        """Read the `mark` that a name is, or begins with before a `-`; None if it is something else."""
+        """Parse a name that is a `mark`, or begins with a mark and `-`; None for other names."""
         host, pid, started = [*name.split("-", 2), "", ""][:3]
         return cls(host, int(pid), started) if pid.isdigit() else None
 
@@ -52,24 +51,24 @@ class Owner(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """The owner in letters, digits, `-`, `_` and `.` alone, as part of a name; `in_name` reads it."""
+        """The owner as part of a name, in letters, digits, `-`, `_` and `.`; parsed by `in_name`."""
         return f"{_checksum(self.host)}-{self.pid}-{self.started}"
 
     @property
     def is_gone(self) -> bool:
-        """True if the process is known to have ended. Of one on another host nothing is known."""
+        """True if the process is known to have ended. The state of a process on another host is unknown."""
         return self.standing == "orphan"
 
     @property
     def standing(self) -> Standing:
-        """Whether the process still runs, as far as that can be known."""
+        """Current state of the process, if visible."""
         if self.host not in (_host(), _checksum(_host())):
             return "elsewhere"
         return "live" if f"{self.started}-".startswith(f"{_started(self.pid)}-") else "orphan"
 
 
 UNKNOWN = Owner("", 0, "")
-"""A process that cannot be seen."""
+"""An invisible process."""
 
 
 def _checksum(host: str) -> str:
@@ -78,15 +77,15 @@ def _checksum(host: str) -> str:
 
 @cache
 def _host() -> str:
-    name = os.uname().nodename or "localhost"  # which `socket` says too, and takes its time to import
+    name = os.uname().nodename or "localhost"  # like `socket.gethostname`, which is slow to import
     try:
-        return f"{name}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  # nor is pathlib needed for it
+        return f"{name}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  # avoids pathlib
     except OSError:
         return name
 
 
 def _started(pid: int) -> str | None:
-    """Return when a process started, None if there is none."""
+    """Return the start time of a process; None without such a process."""
     try:
         # The name, in parentheses, may hold spaces. The start is the 22nd field, in clock ticks since boot.
         with open(f"/proc/{pid}/stat", errors="surrogateescape") as file:
@@ -96,7 +95,7 @@ def _started(pid: int) -> str | None:
         pass
     if os.path.exists("/proc/self/stat"):  # noqa: PTH110
         return None
-    import subprocess  # where there is no /proc
+    import subprocess  # without /proc
 
     asked = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],

@@ -1,10 +1,10 @@
-"""What the loop thread waits on: descriptors, and what other threads hand in."""
+"""The selector (poller) of the loop thread: descriptors, functions submitted by other threads, and timers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from _socket import socketpair  # its sockets are closed with the last reference, whatever is raised around them
+from _socket import socketpair  # closed with the last reference, despite exceptions
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -21,37 +21,37 @@ _NO_CONTEXT = Context()
 
 
 class Poller(DefaultSelector):
-    """The selector of the loop, which asyncio asks once in each turn, before the tasks have theirs.
+    """The loop's selector, called by asyncio once in each turn, before the ready tasks run.
 
-    What watches a descriptor is called right here, so that a task that it wakes goes on in the same turn; asyncio's own
-    way takes one turn more for that. Other threads are woken here, behind the tasks: earlier they would only wait for
-    the interpreter lock. All but `submit` is called on the loop thread.
+    Watchers of descriptors are called inside `select`, so that a task they wake runs in the same turn; asyncio's own
+    watchers take one turn more. Other threads are woken here, after the tasks: earlier they would only wait for the
+    interpreter lock. All methods except `submit` run on the loop thread.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.wakes: list[Action] = []
-        """What wakes other threads once all tasks have had their turn."""
-        self._handed_in: deque[Action] = deque()
+        """Functions that wake other threads, called after the ready tasks."""
+        self._submitted: deque[Action] = deque()
         self._watchers: dict[int, dict[int, Action]] = {}
         self._is_polling = False
-        self._bell, self._cord = socketpair()
-        self._cord.setblocking(False)
-        self.watch_readable(self._bell.fileno(), partial(self._bell.recv, 4096))
+        self._wake_reader, self._wake_writer = socketpair()
+        self._wake_writer.setblocking(False)
+        self.watch_readable(self._wake_reader.fileno(), partial(self._wake_reader.recv, 4096))
 
     def submit(self, function: Callable[..., object], *args: object) -> None:
-        """Have the loop call a function soon. Called in any thread, which may be interrupted anywhere in it."""
-        self._handed_in.append(partial(function, *args))
-        if self._is_polling:  # the loop alone sets that, and looks for what was handed in behind it
-            with contextlib.suppress(OSError):  # full: it wakes; or closed
-                self._cord.send(b".")
+        """Call a function on the loop soon. Callable from any thread, and safe against interruption at any point."""
+        self._submitted.append(partial(function, *args))
+        if self._is_polling:  # set by the loop only, which checks the queue after setting it
+            with contextlib.suppress(OSError):  # full: the loop wakes anyway; or closed
+                self._wake_writer.send(b".")
 
     def watch_readable(self, descriptor: int, on_readable: Action | None) -> None:
-        """Have a function called when there is something to read, until this is called again; None is no function."""
+        """Call a function whenever the descriptor is readable, until the next call; None stops watching."""
         self._watch(descriptor, EVENT_READ, on_readable)
 
     def watch_writable(self, descriptor: int, on_writable: Action | None) -> None:
-        """Do the same for when there is room to write."""
+        """Call a function whenever the descriptor is writable, until the next call; None stops watching."""
         self._watch(descriptor, EVENT_WRITE, on_writable)
 
     def _watch(self, descriptor: int, event: int, watcher: Action | None) -> None:
@@ -72,10 +72,10 @@ class Poller(DefaultSelector):
             self.modify(descriptor, events, watchers)
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Wake other threads, wait, and call what is due. Returns what asyncio watches."""
+        # Wakes other threads, waits, and calls submitted functions and watchers. Returns asyncio's own events.
         self.wake_others()
         self._is_polling = True
-        if self._take_in() or self._handed_in:
+        if self._run_submitted() or self._submitted:
             timeout = 0
         ready = super().select(timeout)
         self._is_polling = False
@@ -87,27 +87,26 @@ class Poller(DefaultSelector):
                         _call(watcher)
             else:
                 others.append((key, events))
-        self._take_in()
+        self._run_submitted()
         return others
 
     def wake_others(self) -> None:
-        """Call what wakes other threads."""
+        """Call the functions that wake other threads."""
         wakes, self.wakes = self.wakes, []
         for wake in wakes:
             _call(wake)
 
-    def _take_in(self) -> bool:
-        """Call what was handed in. Returns whether anything was."""
-        count = len(self._handed_in)  # what these hand in themselves is for the next turn
+    def _run_submitted(self) -> bool:
+        """Call the submitted functions. Returns True if there were any."""
+        count = len(self._submitted)  # functions submitted meanwhile run in the next turn
         for _ in range(count):
-            _call(self._handed_in.popleft())
+            _call(self._submitted.popleft())
         return count > 0
 
     def close(self) -> None:
-        """Free the descriptors."""
         super().close()
-        self._bell.close()
-        self._cord.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
 
 
 def _call(function: Action) -> None:
@@ -117,38 +116,38 @@ def _call(function: Action) -> None:
         log.exception("the loop thread met a fault")
 
 
-class Delay:
-    """Calls functions so many seconds later. Nearly all are taken back before, which costs next to nothing here.
+class Timer:
+    """A timer of one fixed delay for many functions. Nearly all are cancelled early, at almost no cost.
 
     Args:
         loop: The loop.
-        seconds: The seconds.
+        seconds: The delay.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self._loop, self._seconds = loop, seconds
         self._due: dict[Any, tuple[float, Action]] = {}
-        """By key, the earliest first."""
+        """Deadlines and functions by key, the earliest first."""
         self._is_set = False
 
-    def begin(self, key: object, function: Action) -> None:
-        """Have a function called, in place of the one of the same key."""
+    def schedule(self, key: object, function: Action) -> None:
+        """Schedule a function, replacing that of the same key."""
         self._due.pop(key, None)
         self._due[key] = (self._loop.time() + self._seconds, function)
         if not self._is_set:
             self._set(self._seconds)
 
-    def has(self, key: object) -> bool:
-        """Return whether a function is still to be called."""
+    def is_scheduled(self, key: object) -> bool:
+        """Return True if a function is scheduled."""
         return key in self._due
 
-    def end(self, key: object) -> None:
-        """Take a function back, if it was not called yet."""
+    def cancel(self, key: object) -> None:
+        """Cancel a function, if scheduled."""
         self._due.pop(key, None)
 
     def _set(self, seconds: float) -> None:
         self._is_set = True
-        self._loop.call_later(seconds, self._call_due, context=_NO_CONTEXT)  # that of a call would keep it alive
+        self._loop.call_later(seconds, self._call_due, context=_NO_CONTEXT)  # a call's context would stay alive
 
     def _call_due(self) -> None:
         self._is_set = False

@@ -1,4 +1,4 @@
-"""A command that runs in the background: its handle, and the size of its terminal."""
+"""Background processes: the handle, its options, and the terminal size."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from environments.observation.record import OutputCopy
 
 _MOST = 65535
-"""What the kernel has room for."""
+"""The kernel's maximum for a terminal size."""
 
 
 class Terminal(NamedTuple):
-    """A size, in characters."""
+    """A terminal size in characters."""
 
     rows: int = 24
     columns: int = 80
 
     @classmethod
     def checked(cls, rows: object, columns: object) -> Self:
-        """Return a size.
+        """Validate a terminal size.
 
         Raises:
-            TypeError: One of the numbers is not whole.
-            ValueError: One of them is not from 1 to 65,535.
+            TypeError: A number is not whole.
+            ValueError: A number is not from 1 to 65,535.
         """
         for name, value in (("rows", rows), ("columns", columns)):
             if isinstance(value, bool) or not isinstance(value, int):
@@ -51,104 +51,116 @@ class Terminal(NamedTuple):
 
 
 GRACE = 1.0
-"""Seconds a command has between TERM and KILL when it timed out or was interrupted."""
+"""Seconds between TERM and KILL for a command that timed out or was interrupted."""
 
 
 class Process(ABC):
-    """A command that runs in the background. Safe to use from several threads."""
+    """Handle of a background process. Thread-safe."""
 
     pid: int
-    """The process id, in the target, of the shell that runs the command."""
+    """Process id, in the target, of the shell that runs the command."""
 
     @property
     @abstractmethod
     def running(self) -> bool:
-        """Whether the command has not ended."""
+        """True until the command has ended."""
 
     @abstractmethod
     def read(self) -> str:
-        """Return what the command has printed since the last `read`, at once; empty if there is nothing new.
+        """Return the output since the last `read` or `expect`, without waiting; empty if there is none.
 
-        At most `settings.max_output_bytes` wait to be read; beyond that the oldest are dropped.
+        Unread output is limited to `settings.max_output_bytes`; beyond the limit the oldest output is dropped.
         """
 
     @abstractmethod
     def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
-        """Wait until the command has printed something, and return what it has printed up to and with that.
+        """Wait for expected output, and return the output up to and including the match.
 
-        It counts from where the last `read` or `expect` ended, and the next one goes on behind it. Standard output and
-        standard error are one text, in the order written. A terminal ends lines with CR LF, and shows what is typed on
-        it: expect `"done\\r\\n"` there, or a pattern with `\\r?\\n`.
+        The search begins at the end of the last `read` or `expect`. Standard output and standard error are one text, in
+        the order written. A terminal ends lines with CR LF and echoes its input: expect `"done\\r\\n"` there, or a
+        pattern with `\\r?\\n`.
 
         Args:
-            wanted: Text, or a compiled pattern. It is searched for in what has come so far, so that a `$`, or what may
-                be longer, matches as soon as there is nothing more yet.
-            timeout: Seconds to wait at most; 0 just looks, None waits for as long as the command runs.
+            wanted: Text, or a compiled pattern. The output so far is searched, so that `$` or a longest match may match
+                before more output arrives.
+            timeout: Maximum seconds to wait; 0 searches once, None waits until the command ends.
+
+        Returns:
+            The output up to the end of the match.
 
         Raises:
-            ProcessTimeoutError: It did not come in time; a TimeoutError. All that was printed is still to be read.
-            ProcessEndedError: The command ended without it; an EOFError. The same holds.
-            EnvironmentLostError: The target went away before the command's end.
+            ProcessTimeoutError: No match in time; a TimeoutError. The output stays unread.
+            ProcessEndedError: The command ended without a match; an EOFError. The output stays unread.
+            EnvironmentLostError: The target was lost before the command's end.
             CallCancelledError: The scope of the current thread was cancelled.
-            UnsupportedError: The command was started with a `sink` of the caller's own, which has its output.
-            TypeError: An argument is of a wrong type, such as a pattern of bytes.
+            UnsupportedError: The output goes to the caller's own `sink`.
+            TypeError: An argument has the wrong type, such as a pattern of bytes.
             ValueError: The text is empty, or the timeout is below 0.
         """
 
     @abstractmethod
     def write(self, data: str | bytes) -> None:
-        """Send text or bytes to the command's standard input, or type them on its terminal.
+        """Write to the command's stdin, or type on its terminal.
+
+        Args:
+            data: Text, sent as UTF-8, or bytes.
 
         Raises:
-            BrokenPipeError: The command has ended or closed its input.
+            BrokenPipeError: The command has ended or closed stdin.
         """
 
     @abstractmethod
     def close_stdin(self) -> None:
-        """Let the command see end of file; on a terminal, type control-D."""
+        """Send end of file; on a terminal, type control-D."""
 
     @abstractmethod
     def poll(self) -> int | None:
         """Return the exit code (128 + N after signal N), or None while the command runs.
 
         Raises:
-            EnvironmentLostError: The target went away before the command's end.
+            EnvironmentLostError: The target was lost before the command's end.
         """
 
     @abstractmethod
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for the command's end and return its exit code, or None when `timeout` seconds did not bring it.
+        """Wait for the command's end and return its exit code.
+
+        Args:
+            timeout: Maximum seconds to wait; None waits without limit.
+
+        Returns:
+            The exit code as from `poll`; None after the time-out.
 
         Raises:
-            EnvironmentLostError: The target went away before the command's end.
+            EnvironmentLostError: The target was lost before the command's end.
         """
 
     @abstractmethod
     def add_done_callback(self, callback: Callable[[int | None], object]) -> None:
-        """Have a function called once when the command has ended, or at once if it has.
+        """Call a function once after the command's end, or at once if the command has ended.
 
         Args:
-            callback: Takes the exit code, None where the target went away. It is called in the thread that reads the
-                output, all of which has come by then, and must return soon. What it raises is logged.
+            callback: Receives the exit code, None if the target was lost. Called after the last output, in the thread
+                that reads the output; must return soon. Its exceptions are logged.
         """
 
     @abstractmethod
     def kill(self) -> None:
-        """End the command and all it started: TERM, a grace, KILL. Returns when nothing of it is left.
+        """End the command and all its processes: TERM, grace period, KILL. Returns once all have ended.
 
-        Of a command that has ended, that is what it left in the background.
+        After the command's end, this kills its remaining background processes.
         """
 
     @abstractmethod
     def resize(self, rows: int, columns: int) -> None:
-        """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""
+        """Set the size of the command's terminal, in characters. Without a terminal, does nothing."""
 
     def observed_by(self, operation: Operation, output: OutputCopy | None) -> Self:
-        """Have an operation end with it, and return it.
+        """End an operation together with this process, and return the process.
 
         Args:
             operation: The operation.
-            output: The copy of its output; None if it has no observers.
+            output: The copy of the output; None for an operation without observers.
         """
         if output:
             operation.mark_sent()
@@ -158,7 +170,7 @@ class Process(ABC):
 
 
 class Background(NamedTuple):
-    """How a command runs in the background, see `BaseEnvironment.start`."""
+    """Options of a background process, see `BaseEnvironment.start`."""
 
     stdin: StdinMode = "open"
     terminal: Terminal | None = None
@@ -167,23 +179,23 @@ class Background(NamedTuple):
     output_copy: OutputCopy | None = None
     """Receives a copy of the output, for observers."""
     first_input: bytes = b""
-    """What it reads first, where its input is consumed: sent along with the command, without waiting for its start."""
+    """First input of a command with consumed stdin, sent along with the command to save a round trip."""
 
     def copied(self, operation: Operation) -> Background:
-        """Return the same with a copy of the output, if the operation has observers."""
+        """Return options with a copy of the output, if the operation has observers."""
         if operation is UNOBSERVED:
             return self
-        from environments.observation.record import OutputCopy  # which most programs have no need of
+        from environments.observation.record import OutputCopy  # rarely needed
 
         return self._replace(output_copy=OutputCopy())
 
 
 def checked_start(command: CommandText, **options: Unpack[StartOptions]) -> tuple[CheckedCommand, Background]:
-    """Check a command that is to be started in the background, and its options.
+    """Validate the command and options of a background process.
 
     Raises:
-        TypeError: A value is of a wrong type.
-        ValueError: A value cannot be.
+        TypeError: An option has the wrong type.
+        ValueError: An option is out of range.
     """
     check_names(options, StartOptions.__annotations__, "start")
     shared: dict[str, Any] = {name: value for name, value in options.items() if name in SharedOptions.__annotations__}

@@ -1,4 +1,4 @@
-"""Takes secrets out of text."""
+"""Redaction: replaces secrets in text by `[REDACTED:NAME]`."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from environments.secrets import (
 )
 
 SHORTEST = 8
-"""Characters from which on a value is a secret. Shorter ones (`true`, `1234`) are parts of ordinary text."""
+"""Minimum characters of a secret. Shorter values (`true`, `1234`) occur in ordinary text."""
 CUT_SHORTEST = 4
-"""Characters of a secret that are taken for it where an output was cut."""
+"""Minimum characters of a secret's part next to a cut of the output."""
 LINE_SHORTEST = 16
-"""Characters of a line of a secret, such as a private key, that is taken for a secret by itself."""
+"""Minimum characters of a line that counts as a secret by itself, such as of a private key."""
 LONGEST = 256
-"""Characters of a secret that are looked for at a time."""
+"""Maximum characters of a secret searched for at a time."""
 MOST_HELD = 4
-"""How many times the longest of these pieces is held back at most."""
+"""Maximum text held back, as a multiple of the longest piece."""
 HELD = 16 * 1024
-"""Characters of a token or private key, known by its form, that are waited for."""
+"""Maximum characters held back for a token or private key recognised by form."""
 
 
 class _Span(NamedTuple):
-    """A stretch of text that is a secret."""
+    """The place of a secret in a text."""
 
     begin: int
     end: int
@@ -44,14 +44,14 @@ class _Span(NamedTuple):
 
 
 class Redactor:
-    """Replaces what stands for a secret by `[REDACTED:NAME]`.
+    """Replaces secrets by `[REDACTED:NAME]`.
 
-    A given secret is known as it is, as Python, JSON, URLs and base64 write it, and by each longer line of it. Tokens,
-    private keys and passwords in URLs are known by their form, whether they were given or not.
+    A given secret is recognised as it is, as written by Python, JSON, URLs and base64, and by each of its longer lines.
+    Tokens, private keys and passwords in URLs are recognised by form, given or not.
 
     Args:
-        secrets: Names with their values. What is too short to be a secret is passed over.
-        is_off: True if text is to stay as it is.
+        secrets: Values by name. Values too short for a secret are ignored.
+        is_off: True to recognise no forms.
     """
 
     def __init__(self, secrets: Mapping[str, str], is_off: bool = False) -> None:
@@ -66,7 +66,7 @@ class Redactor:
 
     @classmethod
     def of(cls, secrets: Mapping[str, str]) -> Redactor:
-        """Return a redactor, the one of before if the secrets are the same."""
+        """Return a redactor, cached for the same secrets."""
         return _remembered(tuple(secrets.items()))
 
     def text(self, text: str, *, before: str = "", cut_before: bool = False, cut_behind: bool = False) -> str:
@@ -74,9 +74,9 @@ class Redactor:
 
         Args:
             text: The text.
-            before: The character in front of it.
-            cut_before: Whether something in front of it was left out, which may be a part of a secret.
-            cut_behind: The same of its end.
+            before: The character before the text.
+            cut_before: True if text before was omitted, which may have cut a secret.
+            cut_behind: True if text after was omitted.
         """
         spans = self._spans(text, before)
         if cut_before and (piece := _cut(text[: self._longest][::-1], self._backwards)):
@@ -87,14 +87,14 @@ class Redactor:
             spans.append(begun)
         return _without(text, sorted(spans)) if spans else text
 
-    def begun(self, text: str, before: str = "") -> tuple[str, str]:
-        """Return the beginning of a text without secrets, and the rest, in which one may have begun.
+    def safe_prefix(self, text: str, before: str = "") -> tuple[str, str]:
+        """Return the beginning of a text without secrets, and the rest, where a secret may have begun.
 
-        The rest is to come back in front of what follows.
+        Prepend the rest to the next text.
 
         Args:
             text: The text.
-            before: The character in front of it.
+            before: The character before the text.
         """
         edge = text[-self._longest :] if self._longest else ""
         held = next((len(edge) - n for n in range(len(edge)) if self._goes_on(edge[n:])), 0)
@@ -104,13 +104,13 @@ class Redactor:
         spans = self._spans(text, before)
         for span in reversed(spans):
             if span.begin < place < span.end:
-                # One that goes on and on, as it repeats itself, would be held back for ever.
+                # A secret that repeats itself without end would be held back forever.
                 most = max(MOST_HELD * self._longest, HELD)
                 place = span.begin if len(text) - span.begin < most else span.end
         return _without(text[:place], [span for span in spans if span.end <= place]), text[place:]
 
     def _goes_on(self, text: str) -> bool:
-        """Whether a text is the beginning of a secret, and not all of it."""
+        """Return True if the text is a proper prefix of a secret."""
         place = bisect_left(self._forms, text)
         return any(form != text and form.startswith(text) for form in self._forms[place : place + 2])
 
@@ -121,30 +121,30 @@ class Redactor:
 
 
 class RedactedPieces:
-    """Redacts text that comes in pieces; what may be the beginning of a secret is held back until that is known."""
+    """Redacts text that arrives in pieces. A possible beginning of a secret is held back until decided."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._pending = self._before = ""
 
     def feed(self, text: str, final: bool = False) -> str:
-        """Return what can be shown of all that has come.
+        """Return the text that is complete so far, without secrets.
 
         Args:
             text: The next piece.
-            final: Whether it is the last one.
+            final: True for the last piece.
         """
         text = self._pending + text
         if final:
             self._pending = ""
             return self._redactor.text(text, before=self._before)
-        shown, self._pending = self._redactor.begun(text, self._before)
+        shown, self._pending = self._redactor.safe_prefix(text, self._before)
         self._before = text[: len(text) - len(self._pending)][-1:] or self._before
         return shown
 
 
 def without_secrets(text: str) -> str:
-    """Return text without the secrets of this process and of all its environments."""
+    """Return text without the secrets of this process and all its environments."""
     return Redactor.of(SecretValues.of_all()).text(text)
 
 
@@ -154,14 +154,14 @@ def _remembered(secrets: tuple[tuple[str, str], ...]) -> Redactor:
 
 
 def _forms(value: str) -> set[str]:
-    """Return all that a secret is known by."""
+    """Return all spellings of a secret to search for."""
     import base64
     import json
     from urllib.parse import quote, quote_plus
 
     data = value.encode("utf-8", "surrogateescape")
-    text = data.decode("utf-8", "replace")  # as output is decoded
-    whole = data[: len(data) // 3 * 3]  # the last characters of base64 depend on what comes behind
+    text = data.decode("utf-8", "replace")  # like output
+    whole = data[: len(data) // 3 * 3]  # the last characters of base64 depend on the next bytes
     forms = {
         text,
         text.replace("\n", "\r\n"),
@@ -179,13 +179,13 @@ def _forms(value: str) -> set[str]:
 
 
 def _pieces(form: str) -> Iterator[str]:
-    """Cut a long form, so that never more than one piece of it need be held back."""
+    """Split a long form, so that at most one piece is held back."""
     for begin in range(0, max(1, len(form) - SHORTEST), LONGEST):
         yield form[begin : begin + LONGEST] if begin + LONGEST + SHORTEST < len(form) else form[begin:]
 
 
 def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
-    """Find a word in a text. Places that overlap, as it may repeat itself, are one."""
+    """Return the places of a word in a text. Overlapping places, of a repetitive word, are merged."""
     begin = place = text.find(form)
     while place >= 0:
         end = place + len(form)
@@ -197,7 +197,7 @@ def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
 
 @cache
 def _begun_forms() -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Return what matches a form that the end of a text cuts: one whose prefix is whole, and any."""
+    """Return two patterns for a form cut by the end of a text: with a complete prefix, and with any part."""
     tokens = "|".join(f"(?:{'|'.join(map(re.escape, form.prefixes))}){form.letters}*" for form in FORMS)
     key = rf"""{PEM_HEAD}[0-9A-Za-z\s\\|>:#*"',.+/=-]*"""
     whole = f"(?:{BOUNDARY}(?:{tokens})|{key})$"
@@ -215,7 +215,7 @@ def _begun_forms() -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
 
 
 def _cut_form(text: str) -> _Span | None:
-    """Return the token or private key whose prefix is whole, and that the end of a text cuts."""
+    """Return the token or private key cut by the end of a text, if its prefix is complete."""
     begun = _last_match(_begun_forms()[0], text)
     for form in FORMS:
         for prefix in form.prefixes:
@@ -228,26 +228,26 @@ def _cut_form(text: str) -> _Span | None:
 
 
 def _last_match(pattern: re.Pattern[bytes], text: str) -> str:
-    """Return the end of a text that a pattern matches, of what stands in no more than `HELD` characters."""
+    """Return the end of a text matched by a pattern, within the last `HELD` characters."""
     data = text[-HELD:].encode("utf-8", "surrogatepass")
     match = pattern.search(data)
     return data[match.start() :].decode("utf-8", "surrogatepass") if match else ""
 
 
 def _cut(edge: str, forms: list[str]) -> str:
-    """Return the longest end of a text that one of some sorted words begins with."""
+    """Return the longest end of a text that is the prefix of a word in a sorted list."""
     last = len(edge) - CUT_SHORTEST
     return next((edge[n:] for n in range(last + 1) if _beginning_with(forms, edge[n:])), "")
 
 
 def _beginning_with(forms: list[str], text: str) -> str:
-    """Return the first of some sorted words that begins with a text, or nothing."""
+    """Return the first word in a sorted list with a prefix, or empty text."""
     place = bisect_left(forms, text)
     return forms[place] if place < len(forms) and forms[place].startswith(text) else ""
 
 
 def _without(text: str, spans: list[_Span]) -> str:
-    """Replace stretches of a text, sorted by where they begin; those that touch or overlap are one."""
+    """Replace spans sorted by begin. Adjacent and overlapping spans are merged."""
     parts: list[str] = []
     shown, begun = 0, False
     for span in spans:

@@ -181,7 +181,7 @@ class EnvironmentSettings:
     persistent_shell: bool = True
     """True: one shell runs all commands of a session. False: each command gets a new shell."""
     max_output_bytes: PositiveInt = 10_000_000
-    """Bytes of a command's output that are kept; the middle of a longer output is cut and counted."""
+    """Bytes of a command's output that are kept; of more, the middle is cut and counted."""
     task_id: str = "default"
     """Name of the task; labels the target, and finds kept files again."""
     env_passthrough: tuple[str, ...] = ()
@@ -198,11 +198,11 @@ class EnvironmentSettings:
     """Seconds that each of these files may take."""
 
     redact_secrets: bool = True
-    """True: a model sees `[REDACTED:NAME]` in place of known secrets and of texts with the form of a key."""
+    """True: a model sees `[REDACTED:NAME]` in place of secrets and of texts in the form of a key."""
     strip_ansi: bool = True
     """True: terminal controls, such as colours, are removed from output for a model."""
     record: str | None = None
-    """File on this machine that receives a record of all actions, one JSON object a line."""
+    """File on this machine that records all actions, one JSON object a line."""
     telemetry_text: bool = False
     """True: OpenTelemetry spans hold the text of commands and scripts, without known secrets."""
     write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
@@ -269,8 +269,8 @@ def refuse_beside(settings: EnvironmentSettings, joined: str, names: Iterable[st
     limits = [name for name in RESOURCE_SETTINGS if getattr(settings, name)]
     if limits:
         raise UnsupportedError(
-            f"backend {settings.env!r} cannot enforce {', '.join(limits)} in a target that runs already, whose limits "
-            f"are its own; unset {'it' if len(limits) == 1 else 'them'}, or {joined}"
+            f"backend {settings.env!r} cannot enforce {', '.join(limits)} in a running target, which has its "
+            f"own limits; unset {'it' if len(limits) == 1 else 'them'}, or {joined}"
         )
     own = settings.own
     usual = type(own)()
@@ -279,7 +279,6 @@ def refuse_beside(settings: EnvironmentSettings, joined: str, names: Iterable[st
     if given:
         are, them = ("is", "it") if len(given) == 1 else ("are", "them")
         raise SettingsError(
-            f"backend {settings.env!r}: {joined} names a target that runs already, and {', '.join(given)} {are} for "
-            f"a new one; unset {them}, or "
-            f"{joined}"
+            f"backend {settings.env!r}: {joined} names a running target, and {', '.join(given)} {are} for a "
+            f"new target; unset {them}, or {joined}"
         )

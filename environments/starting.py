@@ -1,4 +1,4 @@
-"""The start of a target: how it can be stopped, and how far it is."""
+"""Starts of targets: stopping, time limits, and progress reports of starts and transfers."""
 
 from __future__ import annotations
 
@@ -16,83 +16,89 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
 from environments.cancellation import CancelScope, check_scope, current_scope, current_start_limit, holding
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.log import logger
-from environments.loop import Pieces, current, in_worker, shielded, spawn
+from environments.loop import OutputQueue, current, in_worker, shielded, spawn
 from environments.observation.events import current_operation
 from environments.plain_number import plain_number
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+T = TypeVar("T")
+
+log = logger(__name__)
+
 INTERVAL = 0.1
-"""Seconds between two reports of one thing. Its beginning, and a new thing, are told at once."""
+"""Minimum seconds between two reports of one step. The first report of a step is sent at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartLimits:
-    """How fast targets should be started in one place."""
+    """Rate limits for the starts of targets in one place."""
 
     place: str = ""
-    """The thing that the limits are limits of, such as an engine's address; the backend as a whole, if empty."""
+    """The place of the limits, such as an engine's address; empty for the backend as a whole."""
     at_once: int | None = 16
-    """How many starts may be under way; None is no limit."""
+    """Maximum starts in progress; None is no limit."""
     per_second: float | None = None
-    """How many starts may begin in a second; None is no limit."""
+    """Maximum starts a second; None is no limit."""
     look_interval: float = 2.0
-    """Seconds between looks whether an environment that waits to be used `is_ready` still."""
+    """Seconds between checks that an idle environment `is_ready`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one thing is."""
+    """Progress of a start or a transfer."""
 
     backend: str
-    """The backend's name."""
+    """Name of the backend."""
     what: str
-    """What is being done, such as `pulling image python:3.12-slim`."""
+    """Current step, such as `pulling image python:3.12-slim`."""
     done: int | None = None
-    """Bytes that are done; None where it is not told."""
+    """Bytes done; None if unknown."""
     total: int | None = None
-    """Bytes in all; None where it is not known."""
+    """Bytes in total; None if unknown."""
     complete: bool = False
-    """Whether this is the last of a start, or of a transfer, that came to its end."""
+    """True for the last report of a successful start or transfer."""
 
 
 OnProgress = Callable[[Progress], object]
-"""Called of a transfer in the thread that waits for it, of a start in a thread of ours. The work waits meanwhile."""
-reports_of: ContextVar[Pieces | None] = ContextVar("hermes_reports", default=None)
-"""Takes reports to the thread that waits for a transfer; None reports where the transfer is."""
+"""Callback for progress: of a transfer in the waiting thread, of a start in a worker thread. The work waits for its
+return."""
+reports_of: ContextVar[OutputQueue | None] = ContextVar("hermes_reports", default=None)
+"""Carries reports to the thread that waits for a transfer; None reports in the current thread."""
 
 
 class Reporter:
-    """Tells a callback what an environment is doing. Without one, it does nothing.
+    """Reports the progress of an environment to a callback and to observers. Without a receiver, does nothing.
 
-    What the callback raises is logged, once, and stops nothing: no target is left half made by a broken progress bar.
+    The first exception of the callback is logged, the others ignored: a broken progress bar must not leave a target
+    half created.
 
     Args:
-        backend: The backend's name.
+        backend: Name of the backend.
     """
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
-        """The backend's name."""
+        """Name of the backend."""
         self._lock = threading.Lock()
         self._last: tuple[str, float] = ("", 0.0)
         self._has_failed = False
         self.callback: OnProgress | None = None
-        """What is told."""
+        """Receives the reports."""
 
     @property
     def has_receiver(self) -> bool:
-        """True if a report made here and now has a receiver."""
+        """True if a report from the current thread has a receiver."""
         return self.callback is not None or current_operation().takes_notes
 
     def report(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
-        """Report how far something is. Reports of the same thing that come too fast are left out, but for its end.
+        """Report progress. Too frequent reports of one step are dropped, except its last.
 
         Args:
-            what: What is being done.
-            done: Bytes that are done.
-            total: Bytes in all.
+            what: The step.
+            done: Bytes done.
+            total: Bytes in total.
             complete: See `Progress`.
         """
         if not self.has_receiver:
@@ -105,34 +111,30 @@ class Reporter:
         self.report_now(what, done, total, complete=complete)
 
     def report_now(self, what: str, done: int | None, total: int | None, *, complete: bool = False) -> None:
-        """Report the same, however fast it comes."""
+        """Report progress without dropping."""
         if self.has_receiver:
             self.deliver(Progress(self.backend, what, done, total, complete))
 
     def deliver(self, progress: Progress) -> None:
-        """Note a report in what is observed, and call the callback."""
+        """Pass a report to the observers and to the callback."""
         current_operation().note(progress.what, progress.done, progress.total, complete=progress.complete)
         try:
             if callback := self.callback:
                 callback(progress)
         except CallCancelledError:
-            pass  # of a callback that is awaited, whose call is over: a start may go on for other calls
+            pass  # an awaited callback whose call is over: a start may go on for other calls
         except Exception:
             if not self._has_failed:
-                from environments.log import logger  # with the first record
-
                 self._has_failed = True
-                logger(__name__).exception(
-                    "on_progress failed at %r; it is called on, and its further errors are not told", progress.what
-                )
+                log.exception("on_progress failed at %r; further errors of the callback are not logged", progress.what)
 
     @asynccontextmanager
     async def counting(self, what: str, total: int | None = None) -> AsyncIterator[Counter]:
-        """Report a transfer: its beginning, its bytes as they are counted, and that it is complete. Used on the loop.
+        """Report a transfer: start, bytes as counted, and completion. Used on the loop.
 
         Args:
-            what: What is being transferred.
-            total: Bytes in all, where that is known.
+            what: Description of the transfer.
+            total: Bytes in total, if known.
         """
         counter = Counter(self, what, total)
         await counter.report()
@@ -142,12 +144,12 @@ class Reporter:
 
 
 class Counter:
-    """Counts the bytes of one transfer, in worker threads. The transfer ends here with its scope.
+    """Counts the bytes of a transfer, in worker threads. Ends the transfer when its scope is cancelled.
 
     Args:
-        reporter: Receives the reports, not too often.
-        what: What is being transferred.
-        total: Bytes in all, where that is known.
+        reporter: Receives the reports, at limited frequency.
+        what: Description of the transfer.
+        total: Bytes in total, if known.
     """
 
     def __init__(self, reporter: Reporter, what: str, total: int | None) -> None:
@@ -155,16 +157,16 @@ class Counter:
         self._reports = reports_of.get()
         self._reported = 0.0
         self.total = total
-        """Bytes in all, where that is known."""
+        """Bytes in total, if known."""
         self.done = 0
         """Bytes so far."""
 
     def add(self, size: int) -> None:
-        """Count some more bytes."""
+        """Count more bytes."""
         self.at(self.done + size)
 
     def at(self, done: int, total: int | None = None) -> None:
-        """Say how many bytes there are so far, and in all, if that is not known yet.
+        """Set the bytes so far, and the total unless known already.
 
         Raises:
             CallCancelledError: The scope of the current thread was cancelled.
@@ -183,7 +185,7 @@ class Counter:
         return Progress(self._reporter.backend, self._what, self.done, self.total, complete)
 
     async def report(self, *, complete: bool = False) -> None:
-        """Report how far it is. Used on the loop."""
+        """Report the current count. Used on the loop."""
         self._reported = time.monotonic()
         if self._reports is not None:
             await self._reports.report(self._progress(complete))
@@ -191,51 +193,41 @@ class Counter:
             await in_worker(self._reporter.deliver, self._progress(complete))
 
     def into(self, file: BinaryIO) -> BinaryIO:
-        """Return a file that counts what is written to another one."""
+        """Return a file that counts the bytes written to another file."""
         return cast(BinaryIO, _CountedFile(file, self))
 
 
 class _CountedFile(io.BufferedIOBase):
-    """Passes on what is written, and counts it by where that ends."""
+    """Counts the bytes written to a file by its position."""
 
     def __init__(self, file: BinaryIO, counter: Counter) -> None:
         self._file = file
         self._counter = counter
 
     def writable(self) -> bool:
-        """Whether it can be written to."""
         return True
 
     def write(self, data: Buffer, /) -> int:
-        """Write bytes."""
         size = self._file.write(data)
         self._counter.at(self._file.tell())
         return size
 
     def tell(self) -> int:
-        """Return where the next byte goes."""
         return self._file.tell()
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Go elsewhere."""
         return self._file.seek(offset, whence)
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Cut the file off."""
         return self._file.truncate(size)
 
 
-T = TypeVar("T")
-
-log = logger(__name__)
-
-
 class Start:
-    """One attempt to bring a target up, which may be stopped from any thread at any moment.
+    """One attempt to start a target. Any thread may stop the attempt at any time.
 
     Args:
-        backend: The backend's name, for errors.
-        reporter: Is told what the start is doing.
+        backend: Name of the backend, for errors.
+        reporter: Receives the progress of the start.
     """
 
     def __init__(self, backend: str, reporter: Reporter | None = None) -> None:
@@ -251,15 +243,15 @@ class Start:
 
     @property
     def stopped(self) -> bool:
-        """Whether it was stopped."""
+        """True once stopped."""
         return self._stopped.is_set()
 
     def mark_stopped(self, why: str, timed_out: bool = False) -> None:
-        """Note that it is stopped; `abort` is to follow.
+        """Mark the start as stopped; call `abort` next.
 
         Args:
-            why: What stopped it. Of several, the first is told.
-            timed_out: Whether that was a time limit.
+            why: The reason. The first reason is reported.
+            timed_out: True for a time limit.
         """
         with self._lock:
             if not self.stopped:
@@ -267,24 +259,24 @@ class Start:
                 self._stopped.set()
 
     def abort(self) -> None:
-        """Break off what a start that is stopped waits for. Called again while it has not ended."""
+        """Abort the wait of a stopped start. Repeat until the start has ended."""
         self._scope.cancel()
 
     @property
     def has_detached_work(self) -> bool:
-        """True while something goes on alone."""
+        """True while detached work continues."""
         return any(
             each.is_alive() if isinstance(each, threading.Thread) else not each.done() for each in self._detached
         )
 
     def error(self) -> StartStoppedError:
-        """Return what to raise once it was stopped."""
+        """Return the error of a stopped start."""
         return stopped_error(self.backend, self._why, self._timed_out)
 
-    # For the backend.
+    # For backends.
 
     def check(self) -> None:
-        """Raise StartStoppedError if the start was stopped."""
+        """Raise StartStoppedError once the start is stopped."""
         if self.stopped:
             raise self.error()
 
@@ -294,15 +286,15 @@ class Start:
         self.check()
 
     def report(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
-        """Say what is being done, and how far it is in bytes, see `Progress`."""
+        """Report the current step, with its progress in bytes, see `Progress`."""
         self._reporter.report(what, done, total, complete=complete)
 
     @contextlib.contextmanager
     def aborting(self, abort: Callable[[], object]) -> Iterator[None]:
-        """Have `abort` called when the start is stopped while the block runs, to break off what that waits for.
+        """Call `abort` when the start is stopped during the block, to end the block's wait.
 
-        It is called from another thread, maybe several times, until the block is left: a wait may have begun just
-        behind the first call.
+        `abort` runs in another thread, possibly several times until the block ends: a wait may begin just after the
+        first call.
 
         Raises:
             StartStoppedError: The start was stopped, and the block failed or did not begin.
@@ -317,14 +309,14 @@ class Start:
             raise
 
     def run_detachable(self, make: Callable[[], T], undo: Callable[[], object]) -> T:
-        """Return what a call returns that cannot be broken off. If the start is stopped, the call goes on alone.
+        """Return the result of a call that cannot be aborted. If the start is stopped, the call continues detached.
 
         Args:
-            make: Makes something. It runs on a thread of its own.
-            undo: Removes what that has made. Called behind the end of a call that nobody waits for any more, also of
-                one that failed, as that may have made something all the same.
+            make: Creates a resource, on a thread of its own.
+            undo: Removes the resource after the end of a detached call, also of a failed one: a failed call may have
+                created the resource anyway.
 
-        Neither is at this start, so that nothing in them is broken off.
+        Both run outside of this start, and are not aborted.
 
         Raises:
             StartStoppedError: The start was stopped before the call ended.
@@ -341,10 +333,10 @@ class Start:
         self.check()
         return call.result()
 
-    # For a backend that starts on the loop thread. A start that is stopped is cancelled there.
+    # For backends that start on the loop thread, where a stopped start is cancelled.
 
     async def report_on_loop(self, what: str, *, complete: bool = False) -> None:
-        """Say what is being done, in a worker: the callback is the user's. What is said is told in order."""
+        """Report a step from the loop, in order, on a worker thread: the callback is the user's."""
         async with self._report_lock:
             if self._reporter.has_receiver:
                 await in_worker(lambda: self.report(what, complete=complete))
@@ -352,11 +344,11 @@ class Start:
     async def await_detachable(
         self, make: Coroutine[Any, Any, T], undo: Callable[[], Coroutine[Any, Any, object]]
     ) -> T:
-        """Return what a coroutine makes that cannot be broken off. If this is cancelled, it goes on alone.
+        """Return the result of a coroutine that cannot be aborted. If cancelled, the coroutine continues detached.
 
         Args:
-            make: Makes something.
-            undo: Removes that behind the end of a coroutine that went on alone, also of one that failed.
+            make: Creates a resource.
+            undo: Removes the resource after the end of a detached coroutine, also of a failed one.
         """
         with unstoppable():
             making = spawn(make)
@@ -367,19 +359,19 @@ class Start:
             raise
 
     def detach(self, work: Coroutine[Any, Any, object]) -> None:
-        """Have something done that goes on when the start has been stopped."""
+        """Start work that continues after the start was stopped."""
         with unstoppable():
             task = spawn(work)
         task.set_name("hermes-start")
         self._detached.append(task)
 
     def active(self) -> AbstractContextManager[None]:
-        """Make this the start that the current thread is at in the block, see `current_start`."""
+        """Make this the current thread's start for the block, see `current_start`."""
         return holding(_current, self)
 
 
 class _DetachableCall(Generic[T]):
-    """A call that may be left alone, see `Start.run_detachable`."""
+    """A call that may continue detached, see `Start.run_detachable`."""
 
     def __init__(self, make: Callable[[], T], undo: Callable[[], object]) -> None:
         self._make = make
@@ -389,7 +381,7 @@ class _DetachableCall(Generic[T]):
         self._results: list[T] = []
         self._error: BaseException | None = None
         self.over = threading.Event()
-        """Set at its end, or when it need not be waited for any more."""
+        """Set at the end of the call, or when the wait for it ends."""
         self.thread = threading.Thread(target=self._run, name="hermes-start-call", daemon=True)
 
     def _run(self) -> None:
@@ -404,7 +396,7 @@ class _DetachableCall(Generic[T]):
             self._undone()
 
     def leave(self) -> bool:
-        """Have it undone, now or when it ends, and return whether it has yet to end."""
+        """Detach the call: undo its result, now or at its end. Returns True if the call still runs."""
         with self._lock:
             self._left = True
             if not self._ended:
@@ -420,7 +412,7 @@ class _DetachableCall(Generic[T]):
             _log_remains(error)
 
     def result(self) -> T:
-        """Return what came of it, or raise that."""
+        """Return the result of the call, or raise its error."""
         if self._error:
             raise self._error
         return self._results[0]
@@ -437,33 +429,33 @@ async def _undone(making: asyncio.Task[Any], undo: Callable[[], Coroutine[Any, A
 
 
 def _log_remains(error: Exception) -> None:
-    log.warning("what a stopped start has made could not be removed; `hermes-env gc` may: %s", error)
+    log.warning("the resources of a stopped start could not be removed; run `hermes-env gc` later: %s", error)
 
 
 _current: ContextVar[Start | None] = ContextVar("hermes_start", default=None)
 
 
 def current_start() -> Start:
-    """Return the start that the current thread is at; where it is at none, one that nobody stops."""
+    """Return the current thread's start; without one, a start that is never stopped."""
     return _current.get() or Start("")
 
 
 def unstoppable() -> AbstractContextManager[None]:
-    """Let the current thread be at no start in the block, such as to remove what a stopped one has made."""
+    """Leave the current start for the block, such as to remove the resources of a stopped start."""
     return holding(_current, None)
 
 
-def is_unwanted() -> bool:
-    """Whether nobody waits any more for what the current thread does: its scope was cancelled, or its event set."""
+def is_abandoned() -> bool:
+    """True if no caller waits for the current thread: its scope was cancelled, or its event set."""
     scope, limit = current_scope(), current_start_limit()
     return bool((scope and scope.cancelled) or (limit and limit.interrupted))
 
 
-def reason_to_leave() -> tuple[str, bool] | None:
-    """Return why the current thread is to wait no longer for a start, and whether that is a time limit; or None."""
+def stop_reason() -> tuple[str, bool] | None:
+    """Return the reason to stop waiting for a start, and True for a time limit; None to keep waiting."""
     scope, limit = current_scope(), current_start_limit()
     if scope and scope.cancelled:
-        return "what it was for was cancelled", False
+        return "its caller was cancelled", False
     if limit and limit.interrupted:
         return "it was interrupted", False
     if limit and limit.left <= 0:
@@ -472,11 +464,11 @@ def reason_to_leave() -> tuple[str, bool] | None:
 
 
 def stopped_error(backend: str, why: str, timed_out: bool = False) -> StartStoppedError:
-    """Return what is raised of a start that was stopped.
+    """Return the error of a stopped start.
 
     Args:
-        backend: The backend's name.
-        why: What stopped it.
-        timed_out: Whether that was a time limit.
+        backend: Name of the backend.
+        why: The reason.
+        timed_out: True for a time limit.
     """
     return StartStoppedError(f"backend {backend!r}: the start was stopped: {why}", timed_out)

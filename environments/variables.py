@@ -1,4 +1,4 @@
-"""Variables that a backend sets in its target, and those of this process that are handed on there."""
+"""Environment variables: names, those of this process, those set in a target, and the passthrough list."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be the name of a variable."""
+    """Return True if a text is a valid variable name."""
     return _NAME.fullmatch(text) is not None
 
 
 def own_variables() -> dict[str, str]:
-    """Return the variables of this process, also while another thread removes some."""
+    """Return the variables of this process, safe against concurrent removals."""
     while True:
         with contextlib.suppress(KeyError, RuntimeError):
             return dict(os.environ)
 
 
 def variables_named(names: Iterable[str]) -> dict[str, str]:
-    """Return the variables of this process with certain names, as far as they are set."""
+    """Return the variables of this process with given names, if set."""
     return {name: value for name in names if (value := os.environ.get(name)) is not None}
 
 
 def check_names(setting: str, names: Iterable[object]) -> tuple[str, ...]:
-    """Check names of variables, and return them.
+    """Validate names of variables.
 
     Args:
-        setting: Where they stand, for the error.
+        setting: Source of the names, for the error.
         names: The names.
 
     Raises:
-        SettingsError: One could not be a variable's.
+        SettingsError: A name is not valid for a variable.
     """
     checked = []
     for name in names:
@@ -51,52 +51,52 @@ def for_target(env: Mapping[str, str], forward_env: Iterable[str]) -> dict[str, 
     """Return the variables to set in a target.
 
     Args:
-        env: Variables with their values. They go before forwarded ones of the same name.
-        forward_env: Names of variables of this process; one that is not set here is not set there.
+        env: Variables with values. They override forwarded variables.
+        forward_env: Names of variables of this process to forward, if set.
     """
     return {**variables_named(forward_env), **env}
 
 
 class Passthrough:
-    """The names that are allowed in one environment. Values are those that this process has when they are used.
+    """The passthrough list of an environment: variable names. Values are read from this process at each use.
 
     Args:
-        names: Those that the settings allow.
+        names: Names allowed by the settings.
 
     Raises:
-        SettingsError: One could not be a variable's.
+        SettingsError: A name is not valid for a variable.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.fixed: Mapping[str, str] = {}
-        """Variables with values that are no secrets and go before those of this process."""
+        """Variables with fixed, non-secret values, which override those of this process."""
         self._first = self._names = dict.fromkeys(check_names("terminal.env_passthrough", names))
 
     def allow(self, names: Iterable[object]) -> tuple[str, ...]:
         """Allow more variables, and return their names.
 
-        What is set now reaches scripts and commands beside the session at once, and the session with its next command.
+        Scripts and commands beside the session receive them at once, the session with its next command.
 
         Raises:
-            SettingsError: One could not be a variable's.
+            SettingsError: A name is not valid for a variable.
         """
         checked = check_names("the passthrough list", names)
-        self._names = {**self._names, **dict.fromkeys(checked)}  # others may be reading the old one
+        self._names = {**self._names, **dict.fromkeys(checked)}  # a copy: other threads may read the old one
         return checked
 
     def renew(self) -> None:
-        """Allow no others than the settings do."""
+        """Reset the list to that of the settings."""
         self._names = self._first
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that are allowed."""
+        """The allowed names."""
         return tuple(self._names)
 
     def values(self) -> dict[str, str]:
-        """Return the variables that are allowed and set here, with their values."""
+        """Return the allowed variables that are set, with their values."""
         return variables_named(self._names)
 
     def all_values(self) -> dict[str, str]:
-        """Return what commands and scripts are given: the same, and the fixed variables."""
+        """Return the variables for commands and scripts: the allowed and the fixed ones."""
         return {**self.values(), **self.fixed}

@@ -1,4 +1,4 @@
-"""Files of a target that `write_file` and `patch` do not write: write_denylist and write_safe_root."""
+"""Protected files of a target, by the settings write_denylist and write_safe_root of `write_file` and `patch`."""
 
 from __future__ import annotations
 
@@ -10,31 +10,32 @@ from environments.settings import CONFIG_FILE, EnvironmentSettings, hermes_home
 
 @dataclass(frozen=True, slots=True)
 class WriteGuard:
-    """Paths of the target that the file tools do not write. `~` is the home of the target's user.
+    """Paths in the target that the file tools must not write. `~` is the home of the target's user.
 
-    A guard-rail and no wall: it holds the file tools alone. Each write checks its place in the step that writes.
+    A guard-rail instead of a security boundary: only the file tools check it. Each write checks its path in the same
+    step.
     """
 
     denied: tuple[str, ...]
-    """Files, and directories with all below them."""
+    """Protected files and directory trees."""
     safe_root: str | None
-    """The directory below which alone files are written; None is everywhere."""
+    """The only directory tree that may be written; None is everywhere."""
 
     @classmethod
     def of(cls, settings: EnvironmentSettings) -> WriteGuard:
-        """Return the guard that the settings of an environment describe."""
+        """Return the guard of an environment's settings."""
         own = str((hermes_home() / CONFIG_FILE).absolute())
         root = settings.write_safe_root
         denied = tuple(map(posixpath.normpath, (*settings.write_denylist, own)))
         return cls(denied, posixpath.normpath(root) if root else None)
 
     def refusal(self, kind: str, number: int = 0) -> str:
-        """Return the reason why a file is not written.
+        """Return the reason of a refused write.
 
         Args:
-            kind: `denied`, `outside` (the safe root), `rootless` (it is no directory), or `lost` (the place cannot be
-                determined).
-            number: The place of a denied path in the list, from 1 on.
+            kind: `denied`; `outside` of the safe root; `rootless`, if the safe root is not a directory; or `lost`, if
+                the real path cannot be determined.
+            number: Index of the denied path in the list, from 1.
         """
         if kind == "denied":
             which = self.denied[number - 1] if 0 < number <= len(self.denied) else "it"

@@ -55,7 +55,7 @@ def _bound(
         try:
             return view.value(tool(env, *args, **kwargs))
         except TerminalError as error:
-            view.hide_in(error)
+            view.redact_error(error)
             raise
 
     functools.update_wrapper(call, tool)

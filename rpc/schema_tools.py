@@ -138,7 +138,7 @@ class ToolSchema:
             raise ValueError(f"{where} has no name; {FORMS}")
         where += f", {name!r}"
         given = [inner[key] for key in ("parameters", "input_schema") if inner.get(key) is not None]
-        parameters = _checked_mapping(given[0] if given else {}, f"`parameters` of {where}")
+        parameters = _checked_mapping(given[0] if given else {}, f"'parameters' of {where}")
         if parameters.get("type", "object") != "object":
             raise ValueError(f"{where} takes a {parameters['type']!r}; its parameters have to be of type 'object'")
         properties = {
@@ -242,7 +242,7 @@ def _required(names: object, properties: Mapping[str, _Schema], where: str) -> f
     if names is None:
         return frozenset()
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"`required` of {where} is not a list of names")
+        raise ValueError(f"'required' of {where} is not a list of names")
     if unknown := [name for name in names if name not in properties]:
         raise ValueError(f"{where} requires {unknown[0]!r}, which is not among its properties")
     return frozenset(names)

@@ -1,4 +1,4 @@
-"""Tools of MCP servers in a script: of a session that is open already, or of the servers that the settings name."""
+"""Tools of MCP servers for scripts: of an open session, or of servers in the settings."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def mcp_tools(
     only: Collection[str] | None = None,
     timeout: float | None = None,
 ) -> McpTools:
-    """Return the tools of an open MCP session, to be given as `tools=` to `execute_code`.
+    """Return the tools of an open MCP session, for `tools=` of `execute_code`.
 
-    They are listed when `execute_code` asks for them, and called on the session's event loop. As that has to be free,
-    `execute_code` runs in another thread: `await anyio.to_thread.run_sync(...)`, or `hermes_env.aio.aexecute_code`.
-    To put them together with other tools in async code: `{**await mcp_tools(session), "mine": mine}`. docs/mcp.md
-    describes the results.
+    The tools are listed when `execute_code` asks for them, and called on the session's event loop. The loop has to be
+    free, so `execute_code` runs in another thread: `await anyio.to_thread.run_sync(...)`, or
+    `hermes_env.aio.aexecute_code`. Combined with other tools in async code: `{**await mcp_tools(session), "mine":
+    mine}`. docs/mcp.md describes the results.
 
     Args:
-        session: An open `ClientSession` that is initialized, or an open `Client`. This is called in the thread of its
-            loop.
-        prefix: The beginning of their names in a script.
-        only: The names of those that scripts may call, as the server has them; None is all of them.
-        timeout: Seconds that one call may take; None leaves it to the session, and to the script's own limit.
+        session: An open, initialized `ClientSession`, or an open `Client`. Call this function in the thread of the
+            session's loop.
+        prefix: Prefix of the tools' names in a script.
+        only: Names of allowed tools, as on the server; None allows all.
+        timeout: Seconds for a call; None leaves the limit to the session and to the script.
 
     Raises:
         MissingExtraError: The MCP SDK is not installed.
-        TypeError: The session is none.
-        ValueError: There is no event loop in this thread.
+        TypeError: `session` is no MCP session.
+        ValueError: This thread has no event loop.
 
-    A look at the mapping raises SettingsError if a tool cannot have its name, TerminalError if the server does not
-    answer in time, and ValueError in the thread of the session's loop.
+    Access to the mapping raises SettingsError for a tool name not usable in scripts, TerminalError if the server does
+    not answer in time, and ValueError in the thread of the session's loop.
     """
     try:
         from mcp import Client, ClientSession

@@ -1,4 +1,4 @@
-"""The result of an MCP tool as a script gets it. Bytes become files in the target: a script has no use for base64."""
+"""Results of MCP tools for scripts. Bytes become files in the target, because scripts have no use for base64."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from mcp_types import BlobResourceContents, CallToolResult, ContentBlock, TextResourceContents
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Bytes that the files of one result may have together."""
+"""Limit in bytes for all files of a result."""
 _WRAPPED = "result"
-"""The key under which the SDKs put a value that is no object, as structured content had to be one."""
+"""Key in which SDKs wrap a value that is no object, because structured content had to be an object."""
 environment_of_script: ContextVar[BaseEnvironment | None] = ContextVar("hermes_script_environment", default=None)
-"""The environment of the script whose tool call the current thread answers."""
+"""Environment of the script whose tool call the current thread handles."""
 
 
 def value_of(result: CallToolResult, output_schema: Mapping[str, object] | None, files: ResultFiles) -> object:
-    """Return the value of a result: its structured content, or else its only item, a list of several, None for none.
+    """Return the value of a result: structured content, or else the only item, a list of several, None for none.
 
-    Text stays text. Images, sound and other bytes become files in the target; beside structured content they follow
-    it in a list. An error is `{"error": ...}`; structured content with an `error` is returned whole.
+    Text stays text. Images, sound and other bytes become files in the target; next to structured content, they follow
+    in a list. An error is `{"error": ...}`; structured content with an `error` is returned whole.
 
     Args:
         result: The server's answer.
-        output_schema: The tool's own, if it has one.
-        files: Writes the items that are bytes.
+        output_schema: The tool's output schema, if any.
+        files: Writes items that are bytes.
 
     Raises:
-        TerminalError: The target did not take a file.
+        TerminalError: A file could not be written in the target.
     """
     if result.is_error:
         found = result.structured_content
@@ -55,7 +55,7 @@ def _error_text(result: CallToolResult) -> str:
     texts = [block.text for block in result.content if block.type == "text" and block.text.strip()]
     if texts:
         return "\n".join(texts)
-    return str(result.structured_content or "the tool failed, and did not say why")
+    return str(result.structured_content or "the tool failed without an error message")
 
 
 def _unwrapped(content: object, output_schema: Mapping[str, object] | None) -> object:
@@ -88,10 +88,10 @@ def _resource(resource: TextResourceContents | BlobResourceContents, files: Resu
 
 
 class ResultFiles:
-    """The files of one result.
+    """Files of a result.
 
     Args:
-        env: The environment that they are written to; None for a call outside of scripts.
+        env: Environment for the files; None for a call outside of scripts.
     """
 
     def __init__(self, env: BaseEnvironment | None) -> None:
@@ -99,16 +99,16 @@ class ResultFiles:
         self._bytes = 0
 
     def put(self, encoded: str, mime_type: str | None) -> dict[str, object]:
-        """Write a file, and return its `path`, `mime_type` and `size`; or `error`, if it can't be written.
+        """Write a file, and return `path`, `mime_type` and `size`; or `error`, if not possible.
 
-        It is in a directory that its user alone can enter, and is removed with the environment.
+        The file is in a directory for the user alone, and is removed with the environment.
 
         Args:
-            encoded: Its content, as base64.
-            mime_type: Its type, if known.
+            encoded: Content as base64.
+            mime_type: MIME type, if known.
 
         Raises:
-            TerminalError: The target did not take it.
+            TerminalError: The file could not be written in the target.
         """
         kind = mime_type or "application/octet-stream"
         size = len(encoded) * 3 // 4

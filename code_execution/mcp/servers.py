@@ -1,4 +1,5 @@
-"""The servers of config.yaml that a script calls: started before it, side by side, and ended after it."""
+"""MCP servers from config.yaml that a script calls: started before the script, side by side, and ended after the
+script."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ from environments.plain_number import plain_number
 from environments.redaction import SHORTEST
 
 CLOSE_LIMIT = 3.0
-"""Seconds for a server behind a URL to end its session. One with a command has graces of the SDK."""
+"""Seconds for a server with a URL to end its session. A server with a command has the SDK's graces."""
 CONNECT_LIMIT = 30.0
-"""Seconds for a connection to one behind a URL."""
+"""Seconds to connect to a server with a URL."""
 EVENT_BYTES = MAX_BYTES * 4 // 3 + 1_000_000
-"""Bytes of one message of such a server: the largest files, as base64, and the text around them."""
+"""Limit for a message of such a server: the largest files, as base64, and the text around them."""
 TAIL_BYTES = 2_000
-"""Bytes that are kept of the end of a server's standard error."""
+"""Bytes kept of the end of a server's standard error."""
 
 _log = logger(__name__)
 
@@ -42,17 +43,17 @@ _log = logger(__name__)
 def running_servers(
     servers: Mapping[str, McpServer], budget: TimeBudget, taken: Collection[str]
 ) -> Iterator[dict[str, Function]]:
-    """Run servers for the block, on an event loop of their own, and yield their tools.
+    """Run servers for the block, on a separate event loop, and yield their tools.
 
     Args:
-        servers: By the beginning of their tools' names.
-        before: The script's time, which their start is part of.
-        taken: Names that its other tools have.
+        servers: Servers by prefix of their tools' names.
+        budget: Time limit of the script, which includes the start of servers.
+        taken: Names of other tools.
 
     Raises:
-        SettingsError: A tool can't be had under its name, or the settings of a server are not in order.
+        SettingsError: A tool name is already used, or the settings of a server are invalid.
         TerminalError: A server could not be started, or the script was interrupted.
-        OutOfTimeError: The script's time was over first.
+        OutOfTimeError: The script's time limit was reached first.
     """
     with start_blocking_portal() as portal:
         running = [portal.call(_Server, name, server) for name, server in servers.items()]
@@ -80,28 +81,29 @@ def _served(portal: BlockingPortal, running: list[_Server]) -> Iterator[None]:
                 portal.call(each.stopping.set)
             else:
                 task.cancel()
-        wait(tasks)  # each has a limit of its own
+        wait(tasks)  # each has its own limit
 
 
 class _Server:
-    """A server that runs for a script. It lives on the loop that this is made on.
+    """A server that runs for a script. Used on the loop it was created on.
 
     Args:
-        name: The beginning of its tools' names.
-        server: Its settings.
+        name: Prefix of the tools' names.
+        server: Settings of the server.
     """
 
     def __init__(self, name: str, server: McpServer) -> None:
         self.ready: Future[Mapping[str, Function]] = Future()
-        """Its tools, or the error of its start."""
+        """Tools of the server, or the error of the start."""
         self.stopping = anyio.Event()
-        """Ends it, once it is ready."""
+        """Set to end a server that is ready."""
         self._name, self._server = name, server
         self._errors = _StandardError()
         self._secrets: list[str] = []
 
     async def serve(self) -> None:
-        """Start it, and keep it until it is to stop. Nothing is raised; `ready` has an error of its start."""
+        """Start the server, and run it until `stopping` is set. Nothing is raised; `ready` has the error of a failed
+        start."""
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._errors.drain)
@@ -114,7 +116,7 @@ class _Server:
                 self.ready.set_exception(self._not_started(error))
         finally:
             self._errors.close()
-            self.ready.cancel()  # if this was cancelled before
+            self.ready.cancel()  # if cancelled before
 
     async def _serve(self) -> None:
         with anyio.CancelScope(deadline=anyio.current_time() + self._server.timeout) as scope:
@@ -138,23 +140,23 @@ class _Server:
         server = self._server
         if server.command:
             cwd = Path(server.cwd).expanduser() if server.cwd else None
-            variables = {name: self._given(value, "env") for name, value in server.env.items()}
-            arguments = [self._given(value, "args", is_secret="${" in value) for value in server.args]
+            variables = {name: self._resolve(value, "env") for name, value in server.env.items()}
+            arguments = [self._resolve(value, "args", is_secret="${" in value) for value in server.args]
             command = str(Path(server.command).expanduser())
             parameters = StdioServerParameters(command=command, args=arguments, env=variables, cwd=cwd)
             yield stdio_client(parameters, errlog=self._errors.file)
             return
-        url = self._given(str(server.url), "url", is_secret=False)
+        url = self._resolve(str(server.url), "url", is_secret=False)
         self._secrets += [urlsplit(url).query, urlsplit(url).password or ""]
-        headers = {name: self._given(value, "headers") for name, value in server.headers.items()}
+        headers = {name: self._resolve(value, "headers") for name, value in server.headers.items()}
         if server.token_env:
-            headers["Authorization"] = "Bearer " + self._given(f"${{{server.token_env}}}", "token_env")
+            headers["Authorization"] = "Bearer " + self._resolve(f"${{{server.token_env}}}", "token_env")
         limits = httpx2.Timeout(CONNECT_LIMIT, read=max(CONNECT_LIMIT, server.timeout))
         async with httpx2.AsyncClient(headers=headers, timeout=limits) as http:
             yield streamable_http_client(url, http_client=http, max_sse_event_size=EVENT_BYTES)
 
-    def _given(self, text: str, key: str, *, is_secret: bool = True) -> str:
-        """Return a setting with the values of the variables in it. No error of the server's start shows it."""
+    def _resolve(self, text: str, key: str, *, is_secret: bool = True) -> str:
+        """Return a setting with variables replaced. Errors of the server's start do not show the value."""
         value = with_variables(text, f"{WHERE}.{self._name}.{key}")
         if is_secret:
             self._secrets.append(value)
@@ -167,7 +169,7 @@ class _Server:
             return error
         why = f"{error}" if isinstance(error, TimeoutError | TerminalError) else f"{type(error).__name__}: {error}"
         if said := self._errors.tail():
-            why += f"; the end of what it has said on standard error: {said}"
+            why += f"; the end of its standard error: {said}"
         return TerminalError(f"the MCP server {self._name!r} could not be started: {self._without_secrets(why)}")
 
     def _without_secrets(self, text: str) -> str:
@@ -178,7 +180,7 @@ class _Server:
 
 
 class _StandardError:
-    """The standard error of a server, of which the end is kept for an error of its start."""
+    """Standard error of a server; the end is kept for an error of the start."""
 
     def __init__(self) -> None:
         self._read_end, write_end = os.pipe()
@@ -187,13 +189,13 @@ class _StandardError:
         self._tail = b""
 
     async def drain(self) -> None:
-        """Read it until this is cancelled, so that the server never waits for a reader."""
+        """Read until cancelled, so that the server never blocks on a full pipe."""
         while True:
             await anyio.wait_readable(self._read_end)
             self._read()
 
     def tail(self) -> str:
-        """Return the end of what has been written."""
+        """Return the end of the output."""
         self._read()
         return self._tail.decode("utf-8", "replace").strip()
 

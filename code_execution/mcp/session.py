@@ -1,4 +1,4 @@
-"""The tools of an open MCP session as functions, called from a script's threads on the session's event loop."""
+"""Tools of an open MCP session as functions, called from a script's threads on the session's event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp import Client, ClientSession
 from mcp_types import PaginatedRequestParams, Tool
 
 from code_execution.mcp.results import ResultFiles, environment_of_script, value_of
-from environments.cancellation import ended_in_scope
+from environments.cancellation import on_scope_cancel
 from environments.errors import CallCancelledError, SettingsError, TerminalError
 from environments.plain_number import plain_number
 from environments.validation import closest
@@ -24,13 +24,13 @@ from rpc import tools_from_schemas
 T = TypeVar("T")
 Function = Callable[..., object]
 MAX_TOOLS = 1_000
-"""How many tools a server may list. Each is a function in the script's module."""
+"""Limit of tools per server. Each is a function in the script's module."""
 LISTING_LIMIT = 60.0
-"""Seconds for the tools to be listed."""
+"""Seconds to list the tools."""
 
 
 class McpTools(Mapping[str, Function]):
-    """The tools of a session by their names. They are listed at the first look at them, or when this is awaited."""
+    """Tools of a session by name. Listed at the first access, or when awaited."""
 
     def __init__(
         self, session: ClientSession | Client, prefix: str, only: Collection[str] | None, timeout: float | None
@@ -81,7 +81,7 @@ class McpTools(Mapping[str, Function]):
             if self._only is None or tool.name in self._only:
                 function = self._function(tool)
                 if function.__name__ in functions:
-                    raise _leave_out(tool, f"another one is called {function.__name__!r} in a script, too")
+                    raise _unusable_tool_error(tool, f"another one is called {function.__name__!r} in a script, too")
                 functions[function.__name__] = function
         return functions
 
@@ -96,7 +96,7 @@ class McpTools(Mapping[str, Function]):
         try:
             (function,) = tools_from_schemas([schema], call, decode_json=False).values()
         except ValueError as error:
-            raise _leave_out(tool, str(error)) from error
+            raise _unusable_tool_error(tool, str(error)) from error
         return function
 
 
@@ -114,7 +114,7 @@ async def _all_tools(session: ClientSession | Client) -> list[Tool]:
             return found
 
 
-def _leave_out(tool: Tool, why: str) -> SettingsError:
+def _unusable_tool_error(tool: Tool, why: str) -> SettingsError:
     return SettingsError(
         f"the MCP tool {tool.name!r} can't be called from a script: {why}; leave it out by naming the others, with "
         "only= of mcp_tools, or tools: of the server in config.yaml"
@@ -122,10 +122,10 @@ def _leave_out(tool: Tool, why: str) -> SettingsError:
 
 
 class SessionLoop:
-    """The event loop of the thread that makes this, for calls from other threads. On asyncio and on trio.
+    """The event loop of the creating thread, for calls from other threads. On asyncio and on trio.
 
     Raises:
-        ValueError: There is none in this thread.
+        ValueError: This thread has no event loop.
     """
 
     def __init__(self) -> None:
@@ -138,26 +138,26 @@ class SessionLoop:
         self._token = token
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Await some work on the loop, and wait for it. The scope of this thread cancels it.
+        """Run a coroutine on the loop, and wait for the result. Cancelling this thread's scope cancels the coroutine.
 
         Raises:
-            ValueError: This is the loop's own thread, which would wait for itself.
+            ValueError: This is the loop's own thread, where the wait would never end.
             CallCancelledError: The scope was cancelled.
             TerminalError: The loop has ended.
-            Exception: The work's own.
+            Exception: The coroutine's own error.
         """
-        stage_here = _running_here()
-        if stage_here and stage_here.native_token is self._token.native_token:
+        here = _running_here()
+        if here and here.native_token is self._token.native_token:
             raise ValueError(
                 "the MCP session lives on this thread's event loop, which would wait for itself; run execute_code in "
                 "another thread (await anyio.to_thread.run_sync(...)), or await hermes_env.aio.aexecute_code; for the "
                 "tools as a mapping in async code, await mcp_tools(session)"
             )
 
-        async def settled() -> T:  # it sees the context variables, and so the scope, of the thread that waits
-            with anyio.CancelScope() as scope, ended_in_scope(lambda: self._soon(scope.cancel)):
+        async def settled() -> T:  # runs with the context variables, and so the scope, of the waiting thread
+            with anyio.CancelScope() as scope, on_scope_cancel(lambda: self._soon(scope.cancel)):
                 return await work()
-            raise CallCancelledError("the call of an MCP tool was cancelled, as nobody waits for it any more")
+            raise CallCancelledError("the call of an MCP tool was cancelled by its caller")
 
         try:
             return anyio.from_thread.run(settled, token=self._token)

@@ -1,4 +1,4 @@
-"""`code_execution.mcp_servers:` of config.yaml: the MCP servers that scripts may call, and their addresses."""
+"""`code_execution.mcp_servers:` of config.yaml: MCP servers for scripts, and their addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 WHERE = "code_execution.mcp_servers"
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _LISTS_TOOLS = re.compile(r"\b(dir|help|getattr|vars)\s*\(\s*hermes_tools\s*[,)]")
-"""A script that lists the tools that there are."""
+"""Matches a script that lists the available tools."""
 _OF_COMMAND = ("args", "env", "cwd")
 _OF_URL = ("headers", "token_env")
 
@@ -54,12 +54,12 @@ class McpServer:
         """Check that the settings fit together.
 
         Raises:
-            SettingsError: They do not.
+            SettingsError: The settings do not fit together.
         """
         if (self.command is None) == (self.url is None):
             raise SettingsError(f"{where}: give either a command or a url")
         if self.type and (self.type == "stdio") != bool(self.command):
-            raise SettingsError(f"{where}: type is {self.type}, which is not what command and url say; leave it out")
+            raise SettingsError(f"{where}: type is {self.type}, but command or url means another type; leave type out")
         kind, foreign = ("command", _OF_URL) if self.command else ("url", _OF_COMMAND)
         if meant := [name for name in foreign if getattr(self, name)]:
             raise SettingsError(f"{where}: {meant[0]} means nothing for a server with a {kind}; leave it out")
@@ -68,7 +68,7 @@ class McpServer:
 
 
 def servers_of(entries: Mapping[str, object]) -> dict[str, McpServer]:
-    """Return the servers that scripts may call, by the beginning of their tools' names, without the `_` after it.
+    """Return the enabled servers, by prefix of their tools' names, without the `_` after the prefix.
 
     Args:
         entries: The mapping below `mcp_servers:`.
@@ -110,7 +110,7 @@ def with_variables(text: str, where: str) -> str:
 
 
 def called_by(code: str, servers: Mapping[str, McpServer]) -> dict[str, McpServer]:
-    """Return the servers whose name a script's text holds, as the names of their tools begin with it."""
+    """Return the servers whose name occurs in a script's text, because tool names begin with the server's name."""
     if _LISTS_TOOLS.search(code):
         return dict(servers)
     return {name: server for name, server in servers.items() if re.search(rf"\b{re.escape(name)}(?=\b|_)", code)}

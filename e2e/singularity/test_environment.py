@@ -28,7 +28,7 @@ from environments.errors import (
 from environments.inventory import collect_garbage
 from environments.legacy import DEFAULT_LIMITS
 from environments.singularity import options as singularity_options
-from environments.singularity.client import Client, Outcome
+from environments.singularity.client import Client, ProgramResult
 from environments.singularity.instance import orphans, records, remove
 
 
@@ -37,7 +37,7 @@ def open_descriptors() -> set[str]:
 
 
 def kill_instance() -> None:
-    for record in records(Client.found()):
+    for record in records(Client.find()):
         process = os.pidfd_open(record.pid)
         os.kill(record.pid, signal.SIGKILL)
         select.select([process], [], [], 60)
@@ -52,7 +52,7 @@ def test_an_instance_killed_while_idle_is_noticed_and_replaced(engine: Engine) -
             assert env.execute("echo one").output == "one\n"
         assert env.execute("pwd").output == "/usr\n"
         assert env.execute_oneshot("echo three").output == "three\n"
-        assert len(records(Client.found())) == 1
+        assert len(records(Client.find())) == 1
 
 
 def test_nothing_is_left_after_cleanup(engine: Engine) -> None:
@@ -61,8 +61,8 @@ def test_nothing_is_left_after_cleanup(engine: Engine) -> None:
         env.execute("setsid sleep 1000 & echo x >/tmp/file")
         env.start("sleep 1000")
         env.execute_oneshot("true")
-        name = records(Client.found())[0].name
-    assert records(Client.found()) == []
+        name = records(Client.find())[0].name
+    assert records(Client.find()) == []
     assert engine.files() == []
     assert list((engine.state / "tmp").iterdir()) == []
     assert subprocess.run(["pgrep", "-f", name], check=False, capture_output=True).stdout == b""
@@ -194,10 +194,10 @@ def test_default_limits_hold_or_are_passed_over(
         env.execute("true")
 
 
-def _without_file_systems(run: Callable[..., Outcome]) -> Callable[..., Outcome]:
+def _without_file_systems(run: Callable[..., ProgramResult]) -> Callable[..., ProgramResult]:
     """An engine on a machine that lacks what makes file systems."""
 
-    def refusing(client: Client, *arguments: str, **options: Any) -> Outcome:
+    def refusing(client: Client, *arguments: str, **options: Any) -> ProgramResult:
         return run(client, *(["overlay", "--no-such-option"] if "overlay" in arguments else arguments), **options)
 
     return refusing
@@ -237,7 +237,7 @@ def test_an_unprivileged_user_has_it_all_but_limits(engine: Engine, monkeypatch:
             assert env.execute("id -u").output != "0\n"
             assert env.execute("echo x >file && cat $PWD/file && touch /y").output == "x\n"
             assert execute_code("print(1)", env=env).output == "1\n"
-        assert records(Client.found()) == []
+        assert records(Client.find()) == []
         for setting in ("container_memory", "container_pids", "container_cpu"):
             refused = pytest.raises(UnsupportedError, match=rf"{setting} here: .*cgroups.*Leave {setting} unset")
             with engine.make(**{setting: 1}) as env, refused:
@@ -265,7 +265,7 @@ def test_a_start_that_cannot_be_is_refused_with_the_reason_and_leaves_nothing(
         with engine.make(**settings) as env, pytest.raises(kind, match=words):
             env.execute("true")
     assert list((engine.state / "hermes").rglob("*.*")) == []
-    assert records(Client.found()) == []
+    assert records(Client.find()) == []
 
 
 def test_user_namespaces_that_are_off_are_the_reason_and_it_says_what_helps(
@@ -289,7 +289,7 @@ def test_either_program_will_do(engine: Engine, monkeypatch: pytest.MonkeyPatch)
         folder.mkdir()
         (folder / name).symlink_to(engine.images.program.resolve())
         monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin:/usr/sbin:/sbin")
-        assert Client.found().program == shutil.which(name)
+        assert Client.find().program == shutil.which(name)
     with engine.make() as env:
         assert env.execute("echo x").output == "x\n"
 
@@ -340,7 +340,7 @@ def test_the_instance_of_a_killed_owner_is_found_and_removed(engine: Engine, run
 def test_a_record_whose_process_number_is_anothers_harms_nobody(engine: Engine, run_owner: Callable[[], None]) -> None:
     run_owner()
     (orphan,) = orphans()
-    (record,) = records(Client.found(), orphan)
+    (record,) = records(Client.find(), orphan)
     (file,) = (path for path in engine.files() if path.name == f"{orphan}.json")
     with subprocess.Popen(["sleep", "1000"]) as bystander:
         original = file.read_text()

@@ -50,7 +50,7 @@ def join(instance: str) -> Iterator[Join]:
 
 
 def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: Engine, nap: str) -> None:
-    (before,) = records(Client.found())
+    (before,) = records(Client.find())
     env, other = join(), join()
     env.execute(f"setsid sleep {nap} & (sleep {nap} &) ; echo kept >/tmp/file", stdin="something")
     env.start(f"sleep {nap}")
@@ -61,14 +61,14 @@ def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: En
     assert not having(nap)
     assert other.execute("echo /tmp/*").output == "/tmp/file\n"
     other.cleanup()
-    assert records(Client.found()) == [before]
+    assert records(Client.find()) == [before]
 
 
 def test_an_instance_that_somebody_starts_anew_is_lost_and_joined_again(join: Join, engine: Engine) -> None:
     env = join()
     env.execute("cd /usr")
     run(engine, "instance", "stop", NAME)
-    with pytest.raises(EnvironmentLostError, match=f"instance {NAME} has ended, or was started anew"):
+    with pytest.raises(EnvironmentLostError, match=f"instance {NAME} has ended, or was restarted"):
         env.execute("pwd")
     with pytest.raises(EnvironmentStartError, match=f"instance start IMAGE {NAME}` starts one"):
         env.execute("pwd")
@@ -80,7 +80,7 @@ def test_a_person_gets_in_by_what_the_target_says(join: Join, instance: str) -> 
     env = join(cwd="/usr")
     target = env.target
     assert (target.kind, target.id, target.host) == ("instance", instance, this_machine())
-    assert target.enter == (Path(Client.found().program).name, "shell", "--pwd", "/usr", f"instance://{instance}")
+    assert target.enter == (Path(Client.find().program).name, "shell", "--pwd", "/usr", f"instance://{instance}")
     got = subprocess.run(target.enter, input="pwd\n", capture_output=True, text=True, check=True)
     assert got.stdout == "/usr\n"
     assert str(env.address(80)) == "127.0.0.1:80"  # it shares this machine's network

@@ -29,7 +29,7 @@ def test_an_instance_is_found_with_its_task_and_removed_only_by_force(engine: En
         with pytest.raises(TerminalError, match=f"instance {instance.id} is not removed"):
             instance.remove(False)
         instance.remove(True)
-        assert records(Client.found()) == []
+        assert records(Client.find()) == []
         instance.remove(True)
 
 

@@ -1,11 +1,11 @@
-"""The contract of an environment as checks that run without any test framework, for every backend.
+"""Conformance checks: the contract of every backend, executable without a test framework.
 
     from environments import create_environment
     from environments.conformance import CHECKS, Subject, run_checks
 
     failures = run_checks(Subject(lambda **settings: create_environment("mine", **settings)))
 
-A check is a sentence about what holds, with the line of the contract it belongs to (docs/reliability.md).
+Each check is named by a sentence, and belongs to a line of the contract (docs/reliability.md).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHECKS: tuple[Check, ...] = tuple(sorted(ADDED, key=lambda check: check.line))
 
 
 def run_checks(subject: Subject, checks: Iterable[Check] | None = None) -> dict[str, ConformanceError]:
-    """Run checks, all by default, and return those that failed, by name."""
+    """Run checks, by default all, and return the failures by name."""
     failures = {}
     try:
         for check in checks or CHECKS:

@@ -1,4 +1,4 @@
-"""Line 11: whatever a target does, what is held here stays bounded, and other sessions do not notice."""
+"""Line 11: a target cannot exhaust memory or threads of this process, nor disturb other sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments.conformance.check import Subject, check, expect, wait_until
 KEPT = 200_000
 FLOOD = 120_000_000
 MOST_MEMORY = 80_000_000
-"""Bytes of memory that a flood may add: kept and buffered output, and memory that Python does not give back at once."""
+"""Maximum growth of memory in bytes during a flood: stored and buffered output, and memory that Python frees late."""
 MESSAGES = r"""
 i=0
 while [ $i -lt 300 ]; do
@@ -24,7 +24,7 @@ printf '\036'
 
 
 def _memory() -> int:
-    """Return the bytes of memory that this process has."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 

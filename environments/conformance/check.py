@@ -1,4 +1,4 @@
-"""Checks, their subject, and helpers for them."""
+"""Conformance checks, the backend under test, and helpers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ResultT = TypeVar("ResultT")
 
 
 class ConformanceError(AssertionError):
-    """A backend does not do what the contract says."""
+    """A backend violates the contract."""
 
 
 @dataclass
@@ -28,10 +28,10 @@ class Subject:
     """A backend under test.
 
     Args:
-        make: Builds an environment of it, with its keyword arguments as settings over the usual ones.
-        lose_target: Makes the target of an environment go away as it would by an accident; None where that can't
-            happen, as on this machine.
-        refused_settings: Settings that this backend cannot enforce, each with a value.
+        make: Builds an environment; keyword arguments are settings over the usual ones.
+        lose_target: Destroys the target of an environment as in an accident; None if impossible, such as on this
+            machine.
+        refused_settings: Settings that the backend cannot enforce, each with a value.
     """
 
     make: Callable[..., BaseEnvironment]
@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def env(self) -> BaseEnvironment:
-        """An environment that the checks share. None may leave it changed in a way that the others could notice."""
+        """An environment shared by the checks. A check must not leave a change visible to other checks."""
         if self._env is None:
             self._env = self.make()
         return self._env
@@ -55,12 +55,12 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that holds for every backend."""
+    """A promise kept by every backend."""
 
     line: int
-    """The line of the contract it belongs to."""
+    """Line of the contract, see docs/reliability.md."""
     run: Callable[[Subject], None]
-    """Raises ConformanceError where it does not hold."""
+    """Raises ConformanceError on a violation."""
 
     @property
     def name(self) -> str:
@@ -69,16 +69,16 @@ class Check:
 
     @property
     def group(self) -> str:
-        """The name of its file, such as `ending`."""
+        """Name of the module, such as `ending`."""
         return self.run.__module__.rpartition(".")[2]
 
 
 ADDED: list[Check] = []
-"""The checks of the modules that were imported."""
+"""The checks of the imported modules."""
 
 
 def check(line: int) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
-    """Add a function to the checks of a line of the contract."""
+    """Register a function as a check of a line of the contract."""
 
     def added(run: Callable[[Subject], None]) -> Callable[[Subject], None]:
         ADDED.append(Check(line, run))
@@ -92,8 +92,8 @@ def expect(holds: bool, what: str, result: CommandResult | object = None) -> Non
 
     Args:
         holds: The condition.
-        what: What should have held.
-        result: What was found instead.
+        what: The expectation.
+        result: The observation.
     """
     if not holds:
         raise ConformanceError(f"{what}; found {result!r}" if result is not None else what)
@@ -101,11 +101,11 @@ def expect(holds: bool, what: str, result: CommandResult | object = None) -> Non
 
 @contextlib.contextmanager
 def expect_raised(kind: type[ErrorT], what: str) -> Iterator[list[ErrorT]]:
-    """Expect an error of a kind from the block. It is the one item of the list.
+    """Expect an error in the block, yielded as the only item of the list.
 
     Args:
-        kind: Its class.
-        what: What should have raised it, or should not have been done.
+        kind: Class of the error.
+        what: The expectation.
     """
     raised: list[ErrorT] = []
     try:
@@ -117,7 +117,7 @@ def expect_raised(kind: type[ErrorT], what: str) -> Iterator[list[ErrorT]]:
 
 @contextlib.contextmanager
 def beside(run: Callable[[], ResultT]) -> Iterator[list[ResultT]]:
-    """Run a function in another thread during the block. Its result is the one item of the list."""
+    """Run a function in another thread during the block. The result becomes the only item of the list."""
     results: list[ResultT] = []
     thread = threading.Thread(target=lambda: results.append(run()))
     thread.start()
@@ -134,14 +134,14 @@ def expect_output(env: BaseEnvironment | EnvironmentSession, command: str, outpu
 
 
 def unique(prefix: str = "check") -> str:
-    """Return a word that is used nowhere else."""
+    """Return a unique word."""
     return f"{prefix}_{secrets.token_hex(6)}"
 
 
 def running(env: BaseEnvironment, argument: str) -> int:
-    """Count the processes of the target that have a word among their arguments, in `/proc` or else by `ps`.
+    """Count the target's processes with a word among their arguments, by `/proc` or `ps`.
 
-    The pattern does not match the arguments of the search itself.
+    The search does not match its own arguments.
     """
     pattern = f"[{argument[0]}]{argument[1:]}"
     look = f"grep -zls -- {shlex.quote(pattern)} /proc/[0-9]*/cmdline"
@@ -151,7 +151,7 @@ def running(env: BaseEnvironment, argument: str) -> int:
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Wait until a condition holds, and return whether it does."""
+    """Wait for a condition, and return its final value."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if holds():

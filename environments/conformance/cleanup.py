@@ -1,4 +1,4 @@
-"""Line 9: nothing is left, in the target or here."""
+"""Line 9: no remains, in the target or on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments.owner import Owner
 
 DESCRIPTORS = Path("/proc/self/fd")
 ROUNDS = 3
-"""Environments after each of which there is one more of what each leaves."""
+"""Number of environments to create: a leak grows with each."""
 
 
 def _use_everything(env: BaseEnvironment, word: str) -> None:
@@ -29,7 +29,7 @@ def _use_everything(env: BaseEnvironment, word: str) -> None:
 
 @check(9)
 def nothing_is_left_in_the_target(subject: Subject) -> None:
-    ours = f"hermes-{Owner.this_process().mark}-*"  # others may be at work there at the same time
+    ours = f"hermes-{Owner.this_process().mark}-*"  # other processes may use the same target
     look = f"ls -d /tmp/{ours} ${{TMPDIR:-/tmp}}/{ours} 2>/dev/null | sort -u"
     before, word = subject.env.execute_oneshot(look).output, unique()
     with subject.make() as env:
@@ -41,7 +41,7 @@ def nothing_is_left_in_the_target(subject: Subject) -> None:
 
 @check(9)
 def nothing_is_left_here(subject: Subject) -> None:
-    """Count threads and open files, without what a client library opens once and keeps, such as a connection."""
+    """Count threads and open files, except those that a client library keeps, such as a connection."""
     subject.env.execute("true")
     left: list[str] = []
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""Lines 2 and 3: what a command reads, and commands beside the session."""
+"""Lines 2 and 3: input of commands, and commands beside the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Line 4: time-outs, interrupts and scopes end all that a command started; processes in the background."""
+"""Line 4: time-outs, interrupts and scopes end all processes of a command; background processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from environments.result import INTERRUPT_EXIT_CODE, CommandResult
 
 LIMIT = 1.0
 PATIENCE = 30.0
-"""Seconds in which a command that was ended must have returned, on a loaded machine."""
+"""Maximum seconds until an ended command returns, on a loaded machine."""
 
 
 def _timed_out(env: BaseEnvironment, command: str) -> CommandResult:
@@ -243,7 +243,7 @@ def a_terminal_is_a_terminal(subject: Subject) -> None:
     expect("40 100" in process.read(), "it can be resized")
     process = env.start("trap '' TERM; echo on; sleep 1000", pty=True, grace=0.1)
     _read_until(process, "on")
-    other = env.start("exec 2>/dev/null; echo on; sleep 1000")  # its errors go where those of a terminal's shell do
+    other = env.start("exec 2>/dev/null; echo on; sleep 1000")  # stderr as in a terminal's shell
     _read_until(other, "on")
     process.kill()
     expect(other.poll() is None, "to end one ends no other", other.poll())
@@ -315,7 +315,7 @@ def a_cancelled_scope_ends_what_is_called_in_it(subject: Subject) -> None:
 
 
 def _refused_in_it(env: BaseEnvironment) -> None:
-    """Expect every call to raise that says what it did by raising."""
+    """Expect an error from each call that reports its failure by raising."""
     name = unique("/tmp/cancelled")
     with tempfile.TemporaryDirectory() as here:
         file = Path(here, "file")
@@ -356,7 +356,7 @@ def a_transfer_that_is_cancelled_leaves_nothing_of_itself(subject: Subject) -> N
 
 
 def _cancelled_at_once(env: BaseEnvironment, transfer: Callable[[], object]) -> None:
-    """Cancel a transfer when it tells that it has begun."""
+    """Cancel a transfer at its first progress report."""
     scope, told = CancelScope(), env.progress.callback
     env.progress.callback = lambda _: scope.cancel()
     try:

@@ -1,4 +1,4 @@
-"""Files and directories, on which scripts and standard input rest, and what is in their way. They count as line 5."""
+"""Files and directories, the basis of scripts and stdin, and obstacles in their way. Part of line 5."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def directories_are_copied_there_and_back(subject: Subject) -> None:
         env.get_dir(name, Path(here, "back"))
         back, want = _described(Path(here, "back")), _described(top)
         expect(back == want, f"it comes back as {want}", back)
-        env.put_dir(top, name)  # once more, over what is not to be written to
+        env.put_dir(top, name)  # a second time, over read-only entries
         _remove(env, name)
         with expect_raised(FileNotFoundError, "a missing directory raises FileNotFoundError") as raised:
             env.get_dir(name, Path(here, "never"))
@@ -167,7 +167,7 @@ def _made_directory(top: Path) -> Path:
 
 
 def _described(top: Path) -> dict[str, tuple[int, int, int]]:
-    """Return permissions, time and contents of all that is in a directory. Not every tar knows times of links."""
+    """Return permissions, time and contents of all entries of a directory. Not every tar stores the times of links."""
     found = {}
     for path in top.rglob("*"):
         status = path.lstat()
@@ -206,7 +206,7 @@ def files_that_are_unchanged_are_left_out(subject: Subject) -> None:
 
 @check(5)
 def only_regular_files_are_read_and_replaced(subject: Subject) -> None:
-    """A pipe may keep a reader waiting without end, and a device has no end."""
+    """A pipe may block a reader forever, and a device has no end."""
     env, name = subject.env, unique("/tmp/dir")
     env.execute_oneshot(f"mkdir {name}; mkfifo {name}/pipe; ln -s pipe {name}/link")
     with tempfile.TemporaryDirectory() as here:
@@ -415,7 +415,7 @@ def what_a_user_may_not_do_is_told_by_type(subject: Subject) -> None:
 
 @check(5)
 def a_file_that_cannot_be_written_ends_nothing_else(subject: Subject) -> None:
-    """The write's failure must not end the shell that other programs of the target depend on."""
+    """A failed write must not end the shell that other programs of the target depend on."""
     env, name = subject.env, unique("/tmp/dir")
     env.execute_oneshot(f"mkdir {name}; mkfifo {name}/pipe")
     process = env.start("sleep 321")
@@ -437,5 +437,5 @@ def _expect_error(subject: Subject, kind: type[TargetFileError], number: int, pa
     expect(type(error) is kind, f"{path} raises {kind.__name__}", error)
     expect(error.errno == number and error.filename == path, "errno and filename are set", error)
     expect(path in str(error) and repr(backend) in str(error), "path and backend are named", str(error))
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301  # which is our own
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own data
     expect((type(again), str(again), again.errno) == (kind, str(error), number), "it can be pickled", again)

@@ -1,4 +1,4 @@
-"""Line 8: a target that goes away, and exceptions of the caller."""
+"""Line 8: a lost target, and exceptions of the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines 5 and 6: what comes back of the output of a command, and of its children in the background."""
+"""Lines 5 and 6: output of commands and of their background children."""
 
 from __future__ import annotations
 

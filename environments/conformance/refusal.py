@@ -1,4 +1,4 @@
-"""Line 10: what cannot be done is refused: limits, bad arguments, users, ports."""
+"""Line 10: refusal of unsupported requests: limits, bad arguments, users, ports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from environments.target import TargetKind
 
 PORT = 8000
 NUMBERS = (65534, 65533)
-"""User ids without an account in most targets. One may be that of the target's own user."""
+"""User ids without an account in most targets. One of them may be the target's own user."""
 _HARD = "a b\n'c' \"$HOME\" `id` \\ *\n\n"
 _WHO = "id -u; echo $HOME; echo $USER $LOGNAME"
 
@@ -175,10 +175,10 @@ def what_the_session_exports_is_had_beside_it_on_request(subject: Subject) -> No
 
 
 def _another(env: BaseEnvironment) -> int | None:
-    """Return a user id other than the target's own that commands can run as; None if there is none.
+    """Return another user id for commands; None if the target does not support users.
 
     Raises:
-        ConformanceError: That is refused without need.
+        ConformanceError: The refusal is unjustified.
     """
     own = env.execute_oneshot("id -u", timeout=60).output.strip()
     number = next(each for each in NUMBERS if str(each) != own)
@@ -193,7 +193,7 @@ def _another(env: BaseEnvironment) -> int | None:
 
 
 def _in_session(env: BaseEnvironment) -> Callable[..., object]:
-    """Return a function that runs a command in a session of a user."""
+    """Return a function that runs a command in a user's session."""
 
     def run(command: str, user: str | int) -> object:
         with env.session(unique("session"), user=user) as session:
@@ -212,7 +212,7 @@ def _knows(env: BaseEnvironment, user: str) -> bool:
 
 
 def _entry(env: BaseEnvironment, user: str) -> tuple[str, str, str]:
-    """Return the number, the home and the name of a user, as the target's list has them."""
+    """Return number, home and name of a user, from the target's /etc/passwd."""
     for line in env.execute_oneshot("cat /etc/passwd", timeout=60).output.splitlines():
         name, _, number, _, _, home, _ = line.split(":")
         if user in (name, number):

@@ -1,4 +1,4 @@
-"""Line 7: nothing is limited by ARG_MAX, and nothing shows in the target's process list."""
+"""Line 7: no limit by ARG_MAX, and no command, input or variable in the target's process list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from environments.base import BaseEnvironment
 from environments.conformance.check import Subject, check, expect, expect_output, running, unique
 
 LONG = 3_000_000
-"""Characters: more than the 2 MB that Linux allows for all arguments, or the 128 KB for one."""
+"""Characters: more than Linux's limits of 2 MB for all arguments and 128 KB for one."""
 ODD_WORDS = ("a b", "", "$HOME `id`", "*", 'it\'s "x"\\', "ü\n", "-n", "--", "#", "~", "A=1", "{a,b}", "!!")
 
 
@@ -48,7 +48,7 @@ def a_command_shows_in_no_process_list(subject: Subject) -> None:
 
 @contextlib.contextmanager
 def _set_here(**variables: str) -> Iterator[None]:
-    """Have variables in this process."""
+    """Set variables of this process."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -62,7 +62,7 @@ def _set_here(**variables: str) -> Iterator[None]:
 
 
 def _everywhere(env: BaseEnvironment, command: str) -> list[str]:
-    """Return what a command prints in the session, beside it, and in the background."""
+    """Return the output of a command in the session, beside the session, and in the background."""
     process = env.start(command)
     process.wait(60)
     return [env.execute(command).output, env.execute_oneshot(command).output, process.read()]

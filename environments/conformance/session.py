@@ -1,4 +1,4 @@
-"""Line 1: what lasts from one command to the next, in each session, and what a session begins with."""
+"""Line 1: state kept between the commands of a session, and the initial state of a session."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def exit_gives_its_code_and_keeps_cwd_and_exports(subject: Subject) -> None:
 
 @check(1)
 def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subject) -> None:
-    """Each command would end, block or silence a shell that ran it as part of its own script."""
+    """Each command would end, block or silence a shell that runs it as part of its own script."""
     env = subject.env
     for command, code, output in (
         ("exec echo replaced", 0, "replaced\n"),
@@ -103,7 +103,7 @@ def broken_syntax_is_an_error_of_its_own(subject: Subject) -> None:
     env = subject.env
     for command in ('echo "unclosed', "for", "if true; then", "echo )", "{ echo a", "cat <<END\nhere"):
         result = env.execute(command, timeout=60)
-        closed_by_the_end = command.startswith("cat")  # a here-document may end with the text
+        closed_by_the_end = command.startswith("cat")  # the end of the text may close a here-document
         expect(closed_by_the_end or result.exit_code != 0, f"{command!r} fails", result)
         expect_output(env, "echo after", "after\n")
 
@@ -134,7 +134,7 @@ def state_outlives_a_shell_that_is_killed(subject: Subject) -> None:
 
 @check(1)
 def a_stopped_shell_goes_on_with_the_next_command(subject: Subject) -> None:
-    """The limit of the next command begins when the shell goes on."""
+    """The time-out of the next command begins when the shell continues."""
     env, place = subject.env, unique("/tmp/ran")
     pid = env.execute("echo $$").output.strip()
     env.execute_oneshot(f"kill -STOP {pid}")
@@ -256,10 +256,10 @@ def a_session_that_is_closed_leaves_nothing(subject: Subject) -> None:
 
 @check(1)
 def a_session_begins_with_its_init_files(subject: Subject) -> None:
-    """An init file that is missing, or ends the shell, is an error."""
+    """A missing init file, and one that ends the shell, is an error."""
     name = unique("V")
     path = f"/tmp/{name}.sh"
-    with subject.make(login_shell=True, init_files=(path,), init_timeout=100) as env:  # the user's own may take long
+    with subject.make(login_shell=True, init_files=(path,), init_timeout=100) as env:  # the user's profile may be slow
         place = env.cwd
         for text, said in ((None, "does not exist"), ("echo last words; exit 3", "last words")):
             if text:

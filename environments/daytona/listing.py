@@ -1,4 +1,4 @@
-"""Our sandboxes and snapshots, made by any process."""
+"""Sandboxes and snapshots of ours, made by any process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from environments.claim import Claim
 from environments.daytona import snapshots
 from environments.daytona.sandbox import end, state_of
-from environments.daytona.service import connect, has_credentials, reported, retried, sdk
+from environments.daytona.service import connect, has_credentials, retry, sdk, start_errors
 from environments.daytona.settings import FORK
 from environments.found_target import KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def list_targets() -> Iterator[FoundTarget]:
-    """Go through our sandboxes and snapshots. Without credentials there are none.
+    """Yield our sandboxes and snapshots. Without credentials there are none.
 
     Raises:
         EnvironmentStartError: The service does not answer.
@@ -34,13 +34,13 @@ def list_targets() -> Iterator[FoundTarget]:
 
 async def _sandboxes() -> list[sdk.AsyncSandbox]:
     client = await connect()
-    with reported("sandboxes cannot be listed"):
-        found = await retried(partial(listed, client), "sandboxes cannot be listed")
+    with start_errors("sandboxes cannot be listed"):
+        found = await retry(partial(listed, client), "sandboxes cannot be listed")
     return [sandbox for sandbox in found if OWNER in sandbox.labels]
 
 
 async def listed(client: sdk.AsyncDaytona, query: sdk.ListSandboxesQuery | None = None) -> list[sdk.AsyncSandbox]:
-    """Return the sandboxes that a query finds."""
+    """Return the sandboxes of a query."""
     return [sandbox async for sandbox in client.list(query)]
 
 
@@ -63,7 +63,7 @@ def _sandbox(sandbox: sdk.AsyncSandbox) -> FoundTarget:
 
 async def _snapshots() -> list[SnapshotDto]:
     client = await connect()
-    with reported("snapshots cannot be listed"):
+    with start_errors("snapshots cannot be listed"):
         return await snapshots.listed(client)
 
 
@@ -77,7 +77,7 @@ def _snapshot(snapshot: SnapshotDto) -> FoundTarget:
 
 async def _delete(snapshot: str) -> None:
     client = await connect()
-    with reported(f"snapshot {snapshot} cannot be deleted"):
+    with start_errors(f"snapshot {snapshot} cannot be deleted"):
         await snapshots.delete(client, snapshot)
 
 
@@ -89,5 +89,5 @@ def _time(text: str | None) -> float | None:
 
 
 def _end(sandbox: sdk.AsyncSandbox, *, kept: bool) -> None:
-    with reported(f"sandbox {sandbox.id} cannot be ended"):
+    with start_errors(f"sandbox {sandbox.id} cannot be ended"):
         run(lambda _: end(sandbox, kept=kept))

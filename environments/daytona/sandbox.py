@@ -1,4 +1,4 @@
-"""Sandboxes: what one is to be, from the settings, their states, and their end."""
+"""Sandboxes of Daytona: creation parameters from settings, states and end."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ import contextlib
 import time
 from functools import partial
 
-from environments.daytona.service import retried, sdk
+from environments.daytona.service import retry, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
 from environments.found_target import sandbox_labels
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.settings import EnvironmentSettings
 from environments.short_commands.sandbox import kept_key
 
 DEFAULT_IMAGE = "python:3.12-slim"
-"""The image where limits are set, but no image: Daytona's own default, a snapshot, has limits of its own."""
+"""The image for limits without an image: Daytona's default, a snapshot, has fixed limits."""
 START_TIMEOUT = 600.0
-"""Seconds for a sandbox to start: Daytona may have to build an image first, or bring files back from its archive."""
+"""Seconds for a sandbox to start. Daytona may have to build an image, or restore archived files."""
 END_TIMEOUT = 60.0
-"""Seconds for a sandbox to be stopped or deleted."""
+"""Seconds to stop or delete a sandbox."""
 
-_PASSING_STATES = frozenset(
+_TRANSIENT_STATES = frozenset(
     {
         "creating", "restoring", "starting", "stopping", "pending_build", "building_snapshot", "pulling_snapshot",
         "archiving", "resizing", "snapshotting", "forking", "pausing", "resuming",
     }
 )  # fmt: skip
-"""States that a sandbox leaves by itself."""
+"""States that pass by themselves."""
 STOPPED = ("stopped", "archived", "paused")
-"""States of a sandbox that can be started."""
+"""States from which a sandbox can be started."""
 _POLL = 1.0
 
 
 async def end(sandbox: sdk.AsyncSandbox, *, kept: bool) -> None:
-    """Delete a sandbox, or stop it if its files are to be kept. One that is gone already is none to end."""
+    """Delete a sandbox, or stop one with kept files. A missing sandbox is no error."""
     act = partial(sandbox.stop if kept else sandbox.delete, timeout=END_TIMEOUT)
     with contextlib.suppress(sdk.DaytonaNotFoundError):
-        await retried(act, "a sandbox cannot be ended")
+        await retry(act, "a sandbox cannot be ended")
 
 
 def parameters_of(
     settings: EnvironmentSettings, name: str, key: str | None
 ) -> sdk.CreateSandboxFromImageParams | sdk.CreateSandboxFromSnapshotParams:
-    """Return the arguments that a sandbox is created with.
+    """Return the parameters of a new sandbox.
 
     Args:
-        settings: The settings of its environment.
-        name: Its name.
-        key: The key of its files, if they are to be kept. Without one it is deleted once it is stopped.
+        settings: The environment's settings.
+        name: The sandbox's name.
+        key: The key of its kept files. Without a key, Daytona deletes the sandbox after its stop.
     """
     own = DaytonaSettings.of(settings)
     limits = limits_of(settings)
@@ -67,7 +67,7 @@ def parameters_of(
     parameters.name = name
     parameters.labels = sandbox_labels(settings.task_id, key)
     parameters.env_vars = dict(own.target_variables())
-    parameters.auto_stop_interval = 0  # a long command is not what the service takes for activity
+    parameters.auto_stop_interval = 0  # the service sees no activity in a long command
     networks, names = service_lists("backend 'daytona': network", own.network)
     parameters.network_block_all = own.network in ("none", ())
     parameters.network_allow_list = ",".join(networks) or None
@@ -95,15 +95,15 @@ def key_of(settings: EnvironmentSettings) -> str:
 
 
 async def settled_state(sandbox: sdk.AsyncSandbox) -> str:
-    """Return the state of a sandbox, once it is none that it leaves by itself."""
+    """Wait until a sandbox leaves its passing state, and return the new state."""
     deadline = time.monotonic() + START_TIMEOUT
     while True:
-        await retried(sandbox.refresh_data, "the state of a sandbox is unknown")
-        if state_of(sandbox) not in _PASSING_STATES or time.monotonic() > deadline:
+        await retry(sandbox.refresh_data, "the state of a sandbox is unknown")
+        if state_of(sandbox) not in _TRANSIENT_STATES or time.monotonic() > deadline:
             return state_of(sandbox)
         await asyncio.sleep(_POLL)
 
 
 def state_of(sandbox: sdk.AsyncSandbox) -> str:
-    """Return the state that a sandbox was in when it was last looked at."""
+    """Return the last known state of a sandbox."""
     return str(getattr(sandbox.state, "value", sandbox.state))

@@ -1,4 +1,4 @@
-"""The connection to Daytona's service: its client library, and its credentials and errors."""
+"""Daytona's service: connection, credentials and errors of the client library."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ else:
         import daytona as sdk
     except ModuleNotFoundError as error:
         try:
-            import daytona_sdk as sdk  # the name the library had before
+            import daytona_sdk as sdk  # the library's earlier name
         except ModuleNotFoundError:
             raise error from None
 
-import aiohttp  # behind the client, which is the one to name where both are missing
+import aiohttp  # after the client library: an ImportError must name that one
 
 VARIABLES = (
     "DAYTONA_API_KEY",
@@ -33,12 +33,12 @@ VARIABLES = (
     "DAYTONA_TARGET",
 )
 USUAL_SERVICE = "https://app.daytona.io/api"
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers that the service may not give any more a moment later."""
+TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Status codes of transient errors."""
 
 
 class DaytonaService(Service):
-    """Daytona, as its client library reaches it."""
+    """Daytona's service, through its client library."""
 
     backend = "daytona"
     title = "Daytona"
@@ -48,26 +48,23 @@ class DaytonaService(Service):
     not_logged_in = sdk.DaytonaAuthenticationError
 
     def has_credentials(self) -> bool:
-        """Return whether variables of this process hold credentials, see `Service`."""
         return any(self.secrets())
 
     def secrets(self) -> Iterable[str]:
-        """Return the credentials, see `Service`."""
         return [secret for name in SECRETS if (secret := os.environ.get(name))]
 
-    def may_pass(self, error: BaseException) -> bool:
-        """Return whether the service was away for a moment, or the way to it, see `Service`."""
+    def is_transient(self, error: BaseException) -> bool:
         if isinstance(error, aiohttp.ClientResponseError):
-            return error.status in PASSING
+            return error.status in TRANSIENT
         if isinstance(error, sdk.DaytonaError):
-            return error.status_code in PASSING or _is_of_network(error)
+            return error.status_code in TRANSIENT or _is_network_error(error)
         return isinstance(error, self.errors)
 
 
-def _is_of_network(error: BaseException) -> bool:
-    """Return whether the network failed, as by a refused connection, which the client reports as an error of its own.
+def _is_network_error(error: BaseException) -> bool:
+    """Return True for an error of the network, such as a refused connection, inside an error of the client.
 
-    A name that does not resolve will hardly do so a moment later.
+    An unresolved name is not transient.
     """
     cause: BaseException | None = error
     while cause and not isinstance(cause, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError):
@@ -76,15 +73,15 @@ def _is_of_network(error: BaseException) -> bool:
 
 
 service = DaytonaService()
-reported, retried, has_credentials = service.reported, service.retried, service.has_credentials
+start_errors, retry, has_credentials = service.start_errors, service.retry, service.has_credentials
 
-_Client = sdk.AsyncDaytona  # imported here, which takes seconds, and not on the loop thread
+_Client = sdk.AsyncDaytona  # imported here and not on the loop thread, as the import takes seconds
 _clients: dict[tuple[LoopThread | str | None, ...], sdk.AsyncDaytona] = {}
-"""Those of a parent process are kept for ever in a forked child: their sockets are the parent's."""
+"""A forked child never closes the clients of its parent, which owns their sockets."""
 
 
 async def connect() -> sdk.AsyncDaytona:
-    """Return a connection, which environments share, and which is closed at the end of the program.
+    """Return a connection, shared by environments, and closed at the end of the program.
 
     Raises:
         EnvironmentStartError: There are no credentials.
@@ -93,9 +90,9 @@ async def connect() -> sdk.AsyncDaytona:
     key = (thread, *(os.environ.get(name) for name in VARIABLES))
     if key not in _clients:
         service.check_credentials()
-        with reported("no connection can be made"):
+        with start_errors("no connection can be made"):
             client = _clients[key] = _Client()
-        thread.lend_workers()
+        thread.run_lookups_on_workers()
         thread.at_end(client.close)
     return _clients[key]
 
@@ -106,4 +103,4 @@ def service_host() -> str:
     return urlsplit(url).hostname or ""
 
 
-__all__ = ["connect", "has_credentials", "reported", "retried", "sdk", "service", "service_host"]
+__all__ = ["connect", "has_credentials", "retry", "sdk", "service", "service_host", "start_errors"]

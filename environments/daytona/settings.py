@@ -1,4 +1,4 @@
-"""The settings of Daytona's sandboxes."""
+"""Settings of backend `daytona`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network
 from environments.plain_number import plain_number
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 SECRETS = ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN")
 HOW_TO_LOG_IN = "set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID"
 NAMED, FORK = "hermes-snapshot-", "hermes-fork-"
-"""Beginnings of the names of snapshots that environments have taken: of a user's, and of those beneath forks."""
+"""Prefixes of the names of our snapshots: of a user's, and of those below forks."""
 _SANDBOX = re.compile(r"[\w.-]+")
 _OF_NEW = ("image", "snapshot", "auto_archive", "auto_delete", "network", "env", "forward_env")
-"""Settings that say what a sandbox is to be, and nothing of one that there is."""
+"""Settings of a new sandbox; none of them applies to a joined sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaytonaSettings(BackendSettings):
-    """The settings of backend `daytona`."""
+    """Settings of backend `daytona`."""
 
     prefix: ClassVar[str] = "daytona_"
     puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
@@ -58,11 +58,7 @@ class DaytonaSettings(BackendSettings):
     """Id or name of a running sandbox to join. It is never stopped or deleted."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that a sandbox never has, see `BackendSettings`.
-
-        A disk of the size that is the older system's default is not to be had at Daytona. Another
-        program's sandbox never has any of ours.
-        """
+        # Another program's sandbox has none of the limits. Daytona has no disk of the older system's default size.
         if self.sandbox:
             return frozenset(RESOURCE_SETTINGS)
         never = super(DaytonaSettings, self).unheld(settings) | {"container_disk"}
@@ -70,21 +66,18 @@ class DaytonaSettings(BackendSettings):
 
     @property
     def source(self) -> str | None:
-        """The snapshot that a sandbox is made of, if any."""
+        """The snapshot to create a sandbox from, if any."""
         return self.image if self.image and self.image.startswith((NAMED, FORK)) else self.snapshot
 
     @classmethod
     def check_credentials(cls) -> None:
-        """Look for credentials in the variables of this process, see `BackendSettings`."""
         if not any(map(os.environ.get, SECRETS)):
             raise EnvironmentStartError(f"backend 'daytona' has no credentials: {HOW_TO_LOG_IN}")
 
     def target_variables(self) -> Mapping[str, str]:
-        """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
         return for_target(self.env, self.forward_env)
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse what cannot be, see `BackendSettings`."""
         if self.sandbox is not None:
             if not _SANDBOX.fullmatch(self.sandbox):
                 raise SettingsError(
@@ -98,7 +91,7 @@ class DaytonaSettings(BackendSettings):
         limits = limits_of(settings)
         if self.source and limits:
             raise UnsupportedError(
-                f"backend 'daytona' cannot enforce {', '.join(limits)} on a snapshot, whose limits are its own; set "
+                f"backend 'daytona' cannot enforce {', '.join(limits)} on a snapshot, as its limits are fixed; set "
                 "image in place of snapshot, or leave them unset"
             )
         for name, value in limits.items():
@@ -111,5 +104,5 @@ class DaytonaSettings(BackendSettings):
 
 
 def limits_of(settings: EnvironmentSettings) -> dict[str, float]:
-    """Return the limits that are set, by name: cores and MB."""
+    """Return the limits that are set, by name, in cores and MB."""
     return {name: value for name in sorted(DaytonaSettings.enforces) if (value := getattr(settings, name))}

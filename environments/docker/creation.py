@@ -22,7 +22,7 @@ from environments.docker.flags import FLAGS, apply_flags, parse_gpus, parsed_fla
 from environments.docker.settings import PATH_BEGINS, DockerSettings, check_volume
 from environments.docker.target import labels, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
-from environments.legacy import UnheldLimitsError, going_without
+from environments.legacy import UnenforcedLimitsError, without_unenforced_limits
 from environments.settings import EnvironmentSettings
 from environments.starting import current_start, unstoppable
 from environments.validation import closest
@@ -242,8 +242,8 @@ def start_container(
     """
     try:
         container = create_container(api, settings, options, image)
-    except UnheldLimitsError as error:
-        settings = going_without(settings, error)
+    except UnenforcedLimitsError as error:
+        settings = without_unenforced_limits(settings, error)
         options.unheld |= error.names
         container = create_container(api, settings, options, image)
     try:
@@ -318,7 +318,7 @@ def _dropped_error(api: BreakableClient, dropped: Collection[str], own: DockerSe
     why = "the engine dropped them, as it may not use control groups"
     unset = " and ".join(f"{name} (TERMINAL_{name.upper()})" for name in limits)
     words = _unsupported(api, ", ".join(limits), f"{why}; set {unset} to 0 to do without")
-    return UnheldLimitsError(words, limits, why)
+    return UnenforcedLimitsError(words, limits, why)
 
 
 def _refusal(why: str, api: BreakableClient, settings: EnvironmentSettings) -> TerminalError | None:
@@ -348,8 +348,8 @@ def _remove_late(api: APIClient, name: str) -> None:
         remove(api, name)
 
 
-def _no_disk_limit(api: BreakableClient, why: str) -> UnheldLimitsError:
-    return UnheldLimitsError(_unsupported(api, "container_disk", why), ["container_disk"], why)
+def _no_disk_limit(api: BreakableClient, why: str) -> UnenforcedLimitsError:
+    return UnenforcedLimitsError(_unsupported(api, "container_disk", why), ["container_disk"], why)
 
 
 def _unsupported(api: BreakableClient, setting: str, why: str) -> str:

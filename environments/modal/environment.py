@@ -1,4 +1,4 @@
-"""Commands in a sandbox of Modal, through its own client library."""
+"""Commands in a sandbox of Modal, through its client library."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from environments.loop import in_worker
 from environments.modal.listing import list_targets
 from environments.modal.sandbox import (
     KEPT_TTL,
-    allowed,
+    allow_lists,
     create,
     detach,
     image,
+    is_running,
     key_of,
-    still_runs,
     tags,
     take_snapshot,
     terminate,
@@ -57,15 +57,15 @@ if TYPE_CHECKING:
 PROBE_TIMEOUT = 15
 """Seconds for a line of input to reach a process."""
 PIECE = 64 * 1024
-"""Bytes of a file that go into one variable, as base64: Linux allows a variable 128 KB."""
+"""Bytes of a file in one variable, as base64: Linux allows 128 KB a variable."""
 
 OWN_COMMAND_TIMEOUT = 30
-"""Seconds for an internal command with no result."""
+"""Seconds for an internal command without a result."""
 
 _CLEAN = f'rm -rf -- "${{TMPDIR:-/tmp}}"/hermes-{ANY_ID}; '
 _PROBE = 'read -r line && [ "$line" = input ]'
-# The client has no way to say how large a terminal is, or to change that later.
-_SIZED = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
+# The client cannot give the size of a terminal at its start, nor change the size later.
+_WITH_SIZE = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
 _RESIZE = f"""\
 for f in $(grep -zlsF -- "{MARKER_VARIABLE}=$1" /proc/[0-9]*/environ); do
   stty rows "$2" cols "$3" <"${{f%/environ}}/fd/0" 2>/dev/null && exit
@@ -83,10 +83,10 @@ log = logger(__name__)
 
 
 class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
-    """Runs commands in a sandbox, see `SandboxEnvironment`. Kept files are a snapshot, from which the next one starts.
+    """Runs commands in a sandbox, see `SandboxEnvironment`. Kept files are a snapshot; the next sandbox starts from it.
 
-    The shells live on the streams of Modal's exec. A start tries first whether input reaches a process there. If it
-    does not, the shells are made of short commands, as in every `PerCommandEnvironment`.
+    The shells use the streams of Modal's exec. Each start checks whether input reaches a process. If not, the shells
+    are made of short commands, as in every `PerCommandEnvironment`.
     """
 
     backend = "modal"
@@ -99,27 +99,26 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         self._own = ModalSettings.of(settings)
         variables: dict[str, str | None] = {**self._own.target_variables()}
         self._variables = [modal.Secret.from_dict(variables)] if variables else []
-        """The variables of everything that runs in the sandbox, which are no part of its description."""
+        """Variables of all processes in the sandbox; no part of its description."""
         self.has_duplex_streams = True
-        self._probed: modal.Sandbox | None = None
-        """The sandbox for which `has_duplex_streams` was found out."""
+        self._probed_sandbox: modal.Sandbox | None = None
+        """The sandbox that `has_duplex_streams` was checked for."""
         self._native_files = self.files
         self._shell_files = ShellFiles(Runner(self), settings.env, self.progress)
 
     @classmethod
     def list_targets(cls) -> Iterable[FoundTarget]:
-        """Go through the sandboxes of our app, and the snapshots that are kept, see `BaseEnvironment`."""
         return list_targets()
 
     # The sandbox.
 
     async def start_target(self) -> None:
-        """Bring the sandbox up, and find out whether input reaches its processes, see `SandboxEnvironment`."""
+        # A start also checks whether input reaches the sandbox's processes.
         before = self._sandbox
         await super().start_target()
         if before and self._joined:
             await detach(before)
-        if self._sandbox is self._probed:
+        if self._sandbox is self._probed_sandbox:
             return
         try:
             self.has_duplex_streams = await self._delivers_input()
@@ -129,7 +128,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         except BaseException:
             await self._discard()
             raise
-        self._probed, self.is_fresh = self._sandbox, False
+        self._probed_sandbox, self.is_fresh = self._sandbox, False
         self.files = self._shell_files if self.has_duplex_streams else self._native_files
         self.streams_lag = not self.has_duplex_streams
 
@@ -149,10 +148,10 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return delivered
 
     def _discard(self) -> Coroutine[Any, Any, None]:
-        """Give up the sandbox of a start that failed. One with kept files is ended later, by `stop_target`.
+        """Return a coroutine that ends the sandbox of a failed start.
 
-        Returns:
-            What ends it. It may go on behind the start, as the next one makes another.
+        It may run on after the start, as the next start creates another sandbox. A sandbox with kept files is ended
+        later, by `stop_target`.
         """
         sandbox, self._sandbox = self._sandbox, None
         return self._end_discarded(sandbox)
@@ -164,22 +163,21 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             await self.end_sandbox(sandbox, None)
 
     async def connect(self) -> None:
-        """Connect to the service, and have an app to create sandboxes in, see `SandboxEnvironment`."""
+        # The sandboxes are created in an app.
         self._client = await connect()
         if not self._joined:
             name = self._own.app
             find = partial(modal.App.lookup.aio, name, create_if_missing=True, client=self._client)
-            self._app = await service.retried(find, f"app {name} cannot be found")
+            self._app = await service.retry(find, f"app {name} cannot be found")
 
     async def change_network(self, sandbox: modal.Sandbox, network: Network) -> None:
-        """Have a sandbox reach other hosts, see `SandboxEnvironment`."""
-        networks, names = allowed(() if network == "none" else network)
+        networks, names = allow_lists(() if network == "none" else network)
         change = sandbox._experimental_set_outbound_network_policy.aio
         lists = {"outbound_cidr_allowlist": networks, "outbound_domain_allowlist": names}
-        await service.retried(partial(change, **lists), "the network of a sandbox cannot be changed")
+        await service.retry(partial(change, **lists), "the network of a sandbox cannot be changed")
 
     async def create_sandbox(self, key: str | None) -> modal.Sandbox:
-        """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""
+        # A snapshot of kept files replaces the image.
         kept = Snapshot(key) if key else None
         if kept and (snapshot := kept.image):
             try:
@@ -187,56 +185,55 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
                 return await create(self._client, self._app, self.settings, start_from, key)
             except exception.NotFoundError as error:
                 log.warning("the kept files of task %s are gone: %s", self.settings.task_id, service.reason(error))
-                kept.forget()
+                kept.remove()
         return await create(self._client, self._app, self.settings, image(self._own), key)
 
     async def find_kept(self, key: str) -> modal.Sandbox | None:
-        """Return the sandbox of a killed process, whose commands are ended, see `SandboxEnvironment`."""
+        # The sandbox belonged to a killed process: its commands are ended.
 
         async def find() -> list[modal.Sandbox]:
             listed = modal.Sandbox.list.aio(app_id=self._app.app_id, tags={KEPT: key}, client=self._client)
             return [sandbox async for sandbox in listed]
 
-        for sandbox in await service.retried(find, "sandboxes cannot be listed"):
+        for sandbox in await service.retry(find, "sandboxes cannot be listed"):
             before = await sandbox.get_tags.aio()
             created = {CREATED: before[CREATED]} if CREATED in before else {}
             await sandbox.set_tags.aio({**tags(self.settings, key), **created})
             if OWNER in before:
-                await self._run_in(sandbox, _END_PROCESSES, f"{before[OWNER]}-")
+                await self._run_and_log(sandbox, _END_PROCESSES, f"{before[OWNER]}-")
             return sandbox
         return None
 
     async def join_sandbox(self, name: str) -> modal.Sandbox:
-        """Return another program's sandbox, which is neither tagged nor changed, see `SandboxEnvironment`."""
+        # Another program's sandbox gets no tags.
         find = partial(modal.Sandbox.from_id.aio, name, client=self._client)
         try:
-            sandbox = await service.retried(find, f"sandbox {name} cannot be found")
-            code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
+            sandbox = await service.retry(find, f"sandbox {name} cannot be found")
+            code = await service.retry(sandbox.poll.aio, "the state of the sandbox is unknown")
         except exception.NotFoundError:
             raise EnvironmentStartError(
-                f"backend 'modal': there is no sandbox {name} to join; `modal container list` lists what runs"
+                f"backend 'modal': there is no sandbox {name} to join; `modal container list` lists the running ones"
             ) from None
         if code is not None:
             raise EnvironmentStartError(
-                f"backend 'modal' cannot join sandbox {name}: it has ended ({code}), and cannot be started anew; "
-                "create another"
+                f"backend 'modal' cannot join sandbox {name}: it has ended ({code}), and cannot be restarted; "
+                "create another sandbox"
             )
         return sandbox
 
     async def leave_sandbox(self, sandbox: modal.Sandbox) -> None:
-        """Close the connection to another program's sandbox, see `SandboxEnvironment`."""
         await detach(sandbox)
 
     async def revive(self, sandbox: modal.Sandbox) -> bool:
-        """Return whether a sandbox still runs, see `SandboxEnvironment`: one that has ended cannot be started."""
-        if await still_runs(sandbox):
+        # An ended sandbox cannot be restarted.
+        if await is_running(sandbox):
             return True
-        if not self._claim:  # else others may still ask for its state
+        if not self._claim:  # else other environments may still poll it
             await detach(sandbox)
         return False
 
     async def end_sandbox(self, sandbox: modal.Sandbox, key: str | None) -> None:
-        """Terminate a sandbox, after a snapshot if its files are to be kept, see `SandboxEnvironment`."""
+        # Kept files become a snapshot first.
         try:
             if key is None or await self._keep_files(Snapshot(key), sandbox):
                 await terminate(sandbox)
@@ -244,16 +241,16 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             await detach(sandbox)
 
     async def _keep_files(self, kept: Snapshot, sandbox: modal.Sandbox) -> bool:
-        """Take a snapshot, and return whether the sandbox is needed no more."""
+        """Take a snapshot of the kept files. Returns True if the sandbox may be terminated."""
         try:
-            if await still_runs(sandbox):
+            if await is_running(sandbox):
                 taken = await take_snapshot(sandbox, KEPT_TTL)
-                await in_worker(kept.note, taken.object_id, readable(self.settings.task_id))
-                await sandbox.set_tags.aio(tags(self.settings, None))  # the next one is not to find it while it ends
+                await in_worker(kept.store, taken.object_id, readable(self.settings.task_id))
+                await sandbox.set_tags.aio(tags(self.settings, None))  # hides it from the next start while it ends
         except service.errors as error:
             log.warning(
-                "the files of task %s could not be kept as a snapshot, so that sandbox %s still runs, and the next "
-                "environment of the task takes it up: %s",
+                "the files of task %s could not be kept as a snapshot; sandbox %s keeps running for the next "
+                "environment of the task: %s",
                 self.settings.task_id,
                 sandbox.object_id,
                 service.reason(error),
@@ -262,39 +259,35 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return True
 
     async def take_snapshot(self, name: str | None) -> str:
-        """Have Modal make an image of the sandbox's files, see `PersistentShellEnvironment`."""
-        with service.answered("no snapshot can be taken"):
+        with service.call_errors("no snapshot can be taken"):
             taken = (await take_snapshot(self.sandbox, KEPT_TTL if name is None else None)).object_id
         note = Snapshot.of_fork(taken) if name is None else Snapshot.named(name)
         earlier = note.image
-        await in_worker(note.note, taken, readable(self.settings.task_id))
+        await in_worker(note.store, taken, readable(self.settings.task_id))
         if earlier:
             try:
                 await delete_image(earlier)
             except TerminalError as error:
-                log.warning("the snapshot that was replaced, %s, may still be there: %s", earlier, error)
+                log.warning("the replaced snapshot %s may still exist: %s", earlier, error)
         return taken
 
     async def drop_snapshot(self, snapshot: str) -> None:
-        """Delete the image beneath a fork, see `PersistentShellEnvironment`."""
         await delete_image(snapshot)
-        await in_worker(Snapshot.of_fork(snapshot).forget)
+        await in_worker(Snapshot.of_fork(snapshot).remove)
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings with a snapshot as the image, which has the lines of the Dockerfile in it."""
+        # The snapshot has the Dockerfile lines already.
         settings = super().settings_on(snapshot)
         return replace(settings, own=replace(ModalSettings.of(settings), dockerfile_commands=()))
 
     def id_of(self, sandbox: modal.Sandbox) -> str:
-        """Return the id of a sandbox, see `SandboxEnvironment`."""
         return sandbox.object_id
 
     async def loss_of(self, sandbox: modal.Sandbox) -> str | None:
-        """Return why a sandbox is lost, see `SandboxEnvironment`."""
-        code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
+        code = await service.retry(sandbox.poll.aio, "the state of the sandbox is unknown")
         if code is None:
             return None
-        why = "" if self._joined else f"; it is ended at the latest by its {self._limits_of_life()}"
+        why = "" if self._joined else f"; its life is limited by its {self._limits_of_life()}"
         return f"sandbox {sandbox.object_id} has ended ({code}){why}"
 
     def _limits_of_life(self) -> str:
@@ -302,25 +295,23 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return f"sandbox_timeout of {self._own.sandbox_timeout} s{idle}"
 
     def kept_key(self) -> str:
-        """Return the key of the task's kept files, see `SandboxEnvironment`."""
         return key_of(self.settings)
 
     def describe_target(self, cwd: str) -> Target:
-        """Describe the sandbox, see `PersistentShellEnvironment`."""
         sandbox = self.sandbox.object_id
         return Target("modal", "sandbox", sandbox, "", service_host(), ("modal", "shell", sandbox))
 
     def find_address(self, port: int) -> Address:
-        """Return where a port can be reached, see `BaseEnvironment.address`: at Modal's end of the sandbox's tunnel."""
+        # The address is Modal's end of the tunnel to the sandbox.
         self.ensure_started()
-        sandbox, what = self.sandbox, f"port {port} cannot be asked for"
-        with service.reported(what):
-            tunnel = self.run_on_loop(lambda _: service.retried(sandbox.tunnels.aio, what)).get(port)
+        sandbox, action = self.sandbox, f"the address of port {port} is unknown"
+        with service.start_errors(action):
+            tunnel = self.run_on_loop(lambda _: service.retry(sandbox.tunnels.aio, action)).get(port)
         if tunnel is None:
             remedy = (
                 f"create it with encrypted_ports=[{port}]"
                 if self._joined
-                else f"have {port} among ports (TERMINAL_MODAL_PORTS)"
+                else f"add {port} to ports (TERMINAL_MODAL_PORTS)"
             )
             raise UnsupportedError(
                 f"backend 'modal': sandbox {sandbox.object_id} was created without a tunnel to port {port}; {remedy}"
@@ -343,12 +334,12 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
 
         Args:
             argv: The program and its arguments, at most 64 KiB.
-            pty: Whether to give it a terminal.
-            env: Variables of its own, beside those of the settings.
-            timeout: Seconds until Modal ends it.
+            pty: True for a terminal.
+            env: Variables beside those of the settings.
+            timeout: Seconds until Modal ends the process.
 
         Raises:
-            EnvironmentStartError: It could not be started.
+            EnvironmentStartError: The process could not be started.
         """
         sandbox = self.sandbox
         variables: dict[str, str | None] = dict(env or {})
@@ -358,70 +349,66 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
                 *argv, text=False, pty=pty, env=variables, secrets=self._variables, timeout=timeout
             )
 
-        with service.reported("no process can be started in the sandbox"):
-            return await service.retried(start, "no process can be started")
+        with service.start_errors("no process can be started in the sandbox"):
+            return await service.retry(start, "no process can be started")
 
     @staticmethod
-    async def _run_in(sandbox: modal.Sandbox, script: str, *arguments: str) -> None:
-        """Run shell text of our own. A failure is logged."""
+    async def _run_and_log(sandbox: modal.Sandbox, script: str, *arguments: str) -> None:
+        """Run an internal script. A failure is logged."""
         argv = ["/bin/sh", "-c", script, "sh", *arguments]
         try:
             process = await sandbox.exec.aio(*argv, text=False, timeout=OWN_COMMAND_TIMEOUT)
             await process.wait.aio()
         except service.errors as error:
-            log.debug("modal: a command of our own failed: %s", service.reason(error))
+            log.debug("modal: an internal command failed: %s", service.reason(error))
 
     # Over streams.
 
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the sandbox, see `StreamOpener`."""
         if not self.has_duplex_streams:
             return await super().open_stream(argv, terminal)
         if terminal is None:
             return ModalStream(await self._start_process(argv))
         size = str(terminal.rows), str(terminal.columns)
-        process = await self._start_process(["/bin/sh", "-c", _SIZED, "sh", *size, *argv], pty=True)
+        process = await self._start_process(["/bin/sh", "-c", _WITH_SIZE, "sh", *size, *argv], pty=True)
         return ModalStream(process, partial(self._resize, argv[-1]))
 
     async def _resize(self, marker: str, terminal: Terminal) -> None:
         if sandbox := self._sandbox:
-            await self._run_in(sandbox, _RESIZE, marker, str(terminal.rows), str(terminal.columns))
+            await self._run_and_log(sandbox, _RESIZE, marker, str(terminal.rows), str(terminal.columns))
 
-    # By short commands, whose text travels as a variable: it would otherwise show in the process list.
+    # By short commands. Their text is passed as a variable, since arguments show in the process list.
 
     async def run_once(self, text: str, timeout: float) -> CommandResult:
-        """Run shell text, see `PerCommandEnvironment`."""
-        output, code = await self._ran(_RUN_TEXT, env={_TEXT: text}, timeout=timeout)
+        output, code = await self._run_script(_RUN_TEXT, env={_TEXT: text}, timeout=timeout)
         return CommandResult(output.decode("utf-8", "surrogateescape"), code)
 
     async def put_native(self, source: bytes | Path, path: str) -> None:
-        """Write a file in pieces, see `PerCommandEnvironment`."""
         pieces = _pieces(source)
         for number in itertools.count():
             check_scope()
             if not (piece := await in_worker(next, pieces, b"")):
                 break
             env = {_TEXT: base64.b64encode(piece).decode()}
-            _check((await self._ran(_PUT_PIECE, f"{path}.{number}", env=env))[1], "write", path)
-        _check((await self._ran(_JOIN_PIECES, path))[1], "write", path)
+            _check((await self._run_script(_PUT_PIECE, f"{path}.{number}", env=env))[1], "write", path)
+        _check((await self._run_script(_JOIN_PIECES, path))[1], "write", path)
 
     async def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Copy a file of the sandbox, see `PerCommandEnvironment`."""
         process = await self._start_process(["/bin/sh", "-c", 'exec cat -- "$1"', "sh", path])
-        with service.answered("a command gave no answer"):
+        with service.call_errors("a command gave no answer"):
             async with contextlib.aclosing(process.stdout.__aiter__()) as pieces:
                 async for piece in pieces:
                     yield piece
             code = await process.wait.aio()
         _check(code, "read", path)
 
-    async def _ran(
+    async def _run_script(
         self, script: str, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = PROBE_TIMEOUT
     ) -> tuple[bytes, int]:
-        """Run a script of our own, and return its output and its exit code."""
+        """Run an internal script. Returns its output and its exit code."""
         limit = math.ceil(timeout)
         process = await self._start_process(["/bin/sh", "-c", script, "sh", *arguments], env=env, timeout=limit)
-        with service.answered("a command gave no answer"):
+        with service.call_errors("a command gave no answer"):
             output = b"".join([piece async for piece in process.stdout])
             code: int = await process.wait.aio()
         if code < 0:

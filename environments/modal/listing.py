@@ -1,4 +1,4 @@
-"""Our sandboxes, made by any process, and the snapshots whose ids are noted here."""
+"""Sandboxes of ours, made by any process, and snapshots with notes in this `HERMES_HOME`."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ from modal import exception
 from environments.found_target import CREATED, KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import in_worker, run
 from environments.modal.sandbox import KEPT_TTL, take_snapshot
-from environments.modal.service import connect, has_credentials, reported
+from environments.modal.service import connect, has_credentials, start_errors
 from environments.modal.settings import ModalSettings
 from environments.modal.snapshots import Snapshot, all_snapshots, delete_image
 from environments.sources import load_settings
 
 
 def list_targets() -> Iterator[FoundTarget]:
-    """Go through our snapshots, and through the running sandboxes of our app. Without credentials there is none of
-    these.
+    """Yield our snapshots, then the running sandboxes of our app. Without credentials, no sandboxes are listed.
 
     Raises:
-        EnvironmentStartError: The service does not answer. The snapshots have been gone through.
+        EnvironmentStartError: The service does not answer. Raised after the snapshots.
     """
     for note in all_snapshots():
         if image := note.image:
             yield _snapshot(note, image)
     if has_credentials():
-        for sandbox, tags in run(lambda _: _running(ModalSettings.of(load_settings("modal")).app)):
+        for sandbox, tags in run(lambda _: _running_sandboxes(ModalSettings.of(load_settings("modal")).app)):
             if OWNER in tags:
                 yield _sandbox(sandbox.object_id, tags)
 
 
-async def _running(name: str) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
+async def _running_sandboxes(name: str) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
     client = await connect()
-    with reported("sandboxes cannot be listed"):
+    with start_errors("sandboxes cannot be listed"):
         try:
             app = await modal.App.lookup.aio(name, client=client)
         except exception.NotFoundError:
@@ -76,18 +75,18 @@ def _sandbox(sandbox: str, tags: Mapping[str, str]) -> FoundTarget:
 
 
 async def _end(sandbox: str, kept: Snapshot | None, task: str) -> None:
-    """Terminate a sandbox, if it is there; behind a snapshot of its files, if they are to be kept."""
+    """Terminate a sandbox, if it exists; after a snapshot of its files, if they are kept."""
     client = await connect()
-    what = "kept and terminated" if kept else "terminated"
-    with reported(f"sandbox {sandbox} cannot be {what}"), contextlib.suppress(exception.NotFoundError):
+    action = "kept and terminated" if kept else "terminated"
+    with start_errors(f"sandbox {sandbox} cannot be {action}"), contextlib.suppress(exception.NotFoundError):
         found = await modal.Sandbox.from_id.aio(sandbox, client=client)
         if kept:
             image = await take_snapshot(found, KEPT_TTL)
-            await in_worker(kept.note, image.object_id, task)
+            await in_worker(kept.store, image.object_id, task)
         await found.terminate.aio()
 
 
 def _delete(note: Snapshot, image: str) -> None:
     run(lambda _: delete_image(image))
     if note.image == image:
-        note.forget()
+        note.remove()

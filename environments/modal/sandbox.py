@@ -1,4 +1,4 @@
-"""Sandboxes: what one is to be, from the settings, and how it is created, found, kept and ended."""
+"""Sandboxes of Modal: creation from settings, snapshots and end."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from environments.found_target import CREATED, sandbox_labels
 from environments.log import logger
 from environments.modal.service import service
 from environments.modal.settings import ModalSettings, volume_parts
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network
 from environments.settings import EnvironmentSettings
 from environments.short_commands.sandbox import kept_key
 from environments.starting import current_start
 
 SNAPSHOT_TIMEOUT = 300
-"""Seconds a snapshot of a sandbox's files may take."""
+"""Seconds for a snapshot of a sandbox's files."""
 KEPT_TTL = 30 * 24 * 3600
-"""Seconds that the service keeps the files of a task. Each end of an environment makes a new snapshot of them."""
+"""Seconds that the service keeps the files of a task. Each end of an environment makes a new snapshot."""
 
 _IMAGE_ID = re.compile(r"im-\w+")
 _LIMITS = ("container_cpu", "container_memory")
 _OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "network", "ports")
-"""The settings that tell the sandbox of a task from others of it."""
+"""Settings that distinguish the sandboxes of a task."""
 
 log = logger(__name__)
 
 
 def image(own: ModalSettings) -> modal.Image:
-    """Return the image that the settings describe. The service builds it when a sandbox first needs it."""
+    """Return the image of the settings. The service builds the image for the first sandbox."""
     name = own.image
     if name is None:
         base = modal.Image.debian_slim()
@@ -47,8 +47,8 @@ def image(own: ModalSettings) -> modal.Image:
     return base.dockerfile_commands(list(lines)) if lines else base
 
 
-def allowed(network: Network) -> tuple[list[str] | None, list[str] | None]:
-    """Return the networks and the names that a sandbox may reach; None where there is no list of them."""
+def allow_lists(network: Network) -> tuple[list[str] | None, list[str] | None]:
+    """Return the networks and the names that a sandbox may reach; None for each without an allow list."""
     return service_lists("backend 'modal': network", network) if isinstance(network, tuple) else (None, None)
 
 
@@ -62,8 +62,8 @@ def tags(settings: EnvironmentSettings, key: str | None) -> dict[str, str]:
     """Return the tags of a new sandbox of this process.
 
     Args:
-        settings: The settings of its environment.
-        key: The key of its files, if they are to be kept.
+        settings: The environment's settings.
+        key: The key of kept files; None without.
     """
     return {**sandbox_labels(settings.task_id, key), CREATED: f"{time.time():.0f}"}
 
@@ -79,20 +79,20 @@ def key_of(settings: EnvironmentSettings) -> str:
 async def create(
     client: modal.Client, app: modal.App, settings: EnvironmentSettings, image: modal.Image, key: str | None
 ) -> modal.Sandbox:
-    """Create a sandbox, once, however often the service has to be asked for it.
+    """Create a sandbox, exactly once, with retries.
 
     Args:
         client: The connection.
-        app: The app that it belongs to.
-        settings: What it is to be.
-        image: The image that it starts from.
-        key: The key of its files, if they are to be kept.
+        app: The app of the sandbox.
+        settings: The environment's settings.
+        image: The image.
+        key: The key of kept files; None without.
     """
-    # Names are unique in an app: when an answer was lost, the second try finds what the first has made.
+    # Names are unique in an app. If an answer was lost, the retry finds the first sandbox by name.
     name = f"hermes-{secrets.token_hex(12)}"
     own = ModalSettings.of(settings)
     cpu, memory = settings.container_cpu, settings.container_memory
-    networks, names = allowed(own.network)
+    networks, names = allow_lists(own.network)
     make = partial(
         modal.Sandbox.create.aio,
         app=app,
@@ -104,7 +104,7 @@ async def create(
         idle_timeout=own.idle_timeout,
         gpu=own.gpu,
         region=list(own.region) or None,
-        cpu=(cpu, cpu) if cpu else None,  # what is reserved, and what is never exceeded
+        cpu=(cpu, cpu) if cpu else None,  # reservation and limit
         memory=(memory, memory) if memory else None,
         block_network=own.network == "none",
         outbound_cidr_allowlist=networks,
@@ -122,17 +122,17 @@ async def create(
 
     async def terminate_late() -> None:
         with contextlib.suppress(exception.NotFoundError):
-            await terminate(await service.retried(find, f"sandbox {name} cannot be looked for"))
+            await terminate(await service.retry(find, f"sandbox {name} cannot be looked for"))
 
     start = current_start()
     await start.report_on_loop("building the image, and creating a sandbox")
-    return await start.await_detachable(service.retried(created, "no sandbox can be created"), terminate_late)
+    return await start.await_detachable(service.retry(created, "no sandbox can be created"), terminate_late)
 
 
-async def still_runs(sandbox: modal.Sandbox) -> bool:
-    """Return whether a sandbox exists and has not ended."""
+async def is_running(sandbox: modal.Sandbox) -> bool:
+    """Return True if a sandbox exists and has not ended."""
     try:
-        return await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for") is None
+        return await service.retry(sandbox.poll.aio, "the state of the sandbox is unknown") is None
     except exception.NotFoundError:
         return False
 
@@ -142,25 +142,25 @@ async def take_snapshot(sandbox: modal.Sandbox, ttl: int | None) -> modal.Image:
 
     Args:
         sandbox: The sandbox.
-        ttl: Seconds that the service keeps the image; None is until it is deleted.
+        ttl: Seconds that the service keeps the image; None is until its deletion.
     """
     take = partial(sandbox.snapshot_filesystem.aio, timeout=SNAPSHOT_TIMEOUT, ttl=ttl)
-    return await service.retried(take, "no snapshot can be taken")
+    return await service.retry(take, "no snapshot can be taken")
 
 
 async def terminate(sandbox: modal.Sandbox) -> None:
-    """Terminate a sandbox, if it is there. A failure is logged."""
+    """Terminate a sandbox, if it exists. A failure is logged."""
     try:
-        await service.retried(sandbox.terminate.aio, "the sandbox cannot be terminated")
+        await service.retry(sandbox.terminate.aio, "the sandbox cannot be terminated")
     except exception.NotFoundError:
         pass
     except service.errors as error:
-        what = "sandbox %s may still run; `hermes-env gc` ends it: %s"
-        log.warning(what, sandbox.object_id, service.reason(error))
+        reason = service.reason(error)
+        log.warning("sandbox %s may still run; `hermes-env gc` ends it: %s", sandbox.object_id, reason)
 
 
 async def detach(sandbox: modal.Sandbox) -> None:
-    """Close the connection to a sandbox, which goes on as it did before."""
+    """Close the connection to a sandbox, which keeps running."""
     try:
         await sandbox.detach.aio()  # type: ignore[no-untyped-call]  # of the client
     except service.errors as error:

@@ -1,4 +1,4 @@
-"""The connection to Modal's service: its client library, and its credentials and errors."""
+"""Modal's service: connection, credentials and errors of the client library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from environments.short_commands.service import Service
 
 clean_up_first()  # the client ends its loop thread at the end of the program
 
-PASSING = (
+TRANSIENT = (
     exception.ServiceError,
     exception.InternalError,
     exception.ResourceExhaustedError,
@@ -25,13 +25,12 @@ PASSING = (
     StreamTerminatedError,
     OSError,
 )
-"""Errors that may not come again a moment later. The client itself retries for less long, and not at all when the rate
-of calls is limited."""
+"""Transient errors. The client itself retries for a shorter time, and never after a rate limit."""
 _SECRETS = ("token_id", "token_secret", "oauth_refresh_token", "oauth_client_secret", "oauth_jwt_key")
 
 
 class ModalService(Service):
-    """Modal, as its client library reaches it."""
+    """Modal's service, through its client library."""
 
     backend = "modal"
     title = "Modal"
@@ -42,27 +41,23 @@ class ModalService(Service):
     unimplemented = (exception.UnimplementedError,)
 
     def has_credentials(self) -> bool:
-        """Return whether the client's configuration has credentials, see `Service`."""
         return any(config.get(name) for name in ("token_id", "oauth_refresh_token"))
 
     def secrets(self) -> Iterable[str]:
-        """Return the credentials, see `Service`."""
         found = (config.get(name) or os.environ.get(f"MODAL_{name.upper()}") for name in _SECRETS)
         return [str(secret) for secret in found if secret]
 
-    def may_pass(self, error: BaseException) -> bool:
-        """Return whether the service was away for a moment, or the way to it, see `Service`."""
-        return isinstance(error, PASSING)
+    def is_transient(self, error: BaseException) -> bool:
+        return isinstance(error, TRANSIENT)
 
     def reason(self, error: BaseException) -> str:
-        """Return the service's own words, see `Service`."""
         if isinstance(error, exception.ClientClosed):
             return "the client library's connection was closed"
         return super().reason(error)
 
 
 service = ModalService()
-reported, retried, has_credentials = service.reported, service.retried, service.has_credentials
+start_errors, retry, has_credentials = service.start_errors, service.retry, service.has_credentials
 
 
 async def connect() -> modal.Client:
@@ -71,7 +66,7 @@ async def connect() -> modal.Client:
     Raises:
         EnvironmentStartError: There are no credentials.
     """
-    with reported("the service cannot be reached"):
+    with start_errors("the service cannot be reached"):
         return await modal.Client.from_env.aio()
 
 

@@ -1,4 +1,4 @@
-"""The settings of Modal's sandboxes."""
+"""Settings of backend `modal`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from environments.errors import EnvironmentStartError, SettingsError
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network
 from environments.settings import (
     RESOURCE_SETTINGS,
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 HOW_TO_LOG_IN = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml"
 SNAPSHOT_FOLDER = "modal-snapshots"
-"""The directory in `HERMES_HOME` that holds the notes of snapshots."""
+"""The directory of the snapshots' notes in `HERMES_HOME`."""
 _SANDBOX = re.compile(r"sb-\w+")
 _ITS_MAKE = ("image", "dockerfile_commands", "gpu", "region", "volumes", "network", "ports")
 _OF_NEW = (*_ITS_MAKE, "sandbox_timeout", "idle_timeout")
-"""Settings that say what a sandbox is to be, and nothing of one that there is."""
+"""Settings of a new sandbox; none of them applies to a joined sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModalSettings(BackendSettings):
-    """The settings of backend `modal`."""
+    """Settings of backend `modal`."""
 
     prefix: ClassVar[str] = "modal_"
     puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
@@ -74,23 +74,21 @@ class ModalSettings(BackendSettings):
     """Id (`sb-...`) of a running sandbox to join. It is never terminated."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that a sandbox never has, see `BackendSettings`: any, if another program's."""
+        # Another program's sandbox has none of the limits.
         return frozenset(RESOURCE_SETTINGS) if self.sandbox else super(ModalSettings, self).unheld(settings)
 
     @classmethod
     def check_credentials(cls) -> None:
-        """Look for credentials, see `BackendSettings`. Notes of snapshots are there to be listed."""
+        # Without credentials, the notes of snapshots can still be listed.
         has_variables = os.environ.get("MODAL_TOKEN_ID") or os.environ.get("MODAL_OAUTH_REFRESH_TOKEN")
         file = Path(os.environ.get("MODAL_CONFIG_PATH") or "~/.modal.toml").expanduser()
         if not (has_variables or file.exists() or (hermes_home() / SNAPSHOT_FOLDER).exists()):
             raise EnvironmentStartError(f"backend 'modal' has no credentials: {HOW_TO_LOG_IN}")
 
     def target_variables(self) -> Mapping[str, str]:
-        """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
         return for_target(self.env, self.forward_env)
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse what cannot be, see `BackendSettings`."""
         check_names("env and forward_env of backend 'modal'", (*self.env, *self.forward_env))
         if self.sandbox is not None:
             if not _SANDBOX.fullmatch(self.sandbox):
@@ -106,7 +104,7 @@ class ModalSettings(BackendSettings):
 
 
 def volume_parts(text: str) -> tuple[str, str, str]:
-    """Take an entry of `volumes` apart: name, path and mode."""
+    """Split an entry of `volumes` into name, path and mode."""
     name, _, rest = text.partition(":")
     path, _, mode = rest.partition(":")
     return name, path, mode

@@ -1,7 +1,7 @@
-"""Snapshots: of a task's kept files, those that a user takes, and those beneath forks.
+"""Snapshots: of a task's kept files, of a user, and of forks.
 
-A snapshot is an image of Modal, which other machines can use by its id. Modal does not list images, so that ours are
-noted under this `HERMES_HOME`: by the key of a task's files, by a user's name, or by the process of a fork.
+A snapshot is an image of Modal; other machines can use its id. Modal cannot list images, so each of ours has a note in
+this `HERMES_HOME`: under the key of a task's files, under a user's name, or under the process of a fork.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Snapshot:
     """The note of one snapshot.
 
     Args:
-        key: The name of the note: the key of a task's kept files, or what `named` and `of_fork` make.
+        key: The name of the note: the key of a task's kept files, or a result of `named` or `of_fork`.
     """
 
     def __init__(self, key: str) -> None:
@@ -45,51 +45,51 @@ class Snapshot:
 
     @classmethod
     def of_fork(cls, image: str) -> Snapshot:
-        """Return the note of the snapshot beneath a fork of this process."""
+        """Return the note of the snapshot below a fork of this process."""
         return cls(f"{_FORK}{Owner.this_process().mark}-{image}")
 
     @property
     def name(self) -> str:
-        """The name that a user has given; else that of the note."""
+        """The user's name for the snapshot, or else the name of the note."""
         return self.key.removeprefix(_NAMED)
 
     @property
     def owner(self) -> Owner | None:
-        """The process of the fork that it is for; None if it is to outlive its process."""
+        """The process of the fork; None if the snapshot outlives its process."""
         return (Owner.in_name(self.key.removeprefix(_FORK)) or UNKNOWN) if self.key.startswith(_FORK) else None
 
     @property
     def claim(self) -> Claim | None:
-        """The claim on a task's kept files; None on another snapshot."""
+        """The claim on a task's kept files; None for other snapshots."""
         return Claim(claim_name("modal", self.key)) if _KEY.fullmatch(self.key) else None
 
     @property
     def image(self) -> str | None:
-        """The id of the image; None if nothing is noted."""
+        """The id of the image; None without a note."""
         return self._line(0) or None
 
     @property
     def task(self) -> str:
-        """The task of the environment that it was taken of, in the letters that a label may have."""
+        """The task of the snapshot's environment, in the characters of a label."""
         return self._line(1)
 
     @property
     def created(self) -> float:
-        """When it was taken, in seconds since the epoch."""
+        """Time of the snapshot, in seconds since the epoch."""
         return self._path.stat().st_mtime
 
-    def note(self, image: str, task: str) -> None:
-        """Note an image.
+    def store(self, image: str, task: str) -> None:
+        """Write the note of an image.
 
         Raises:
-            TerminalError: It cannot be noted.
+            TerminalError: The file cannot be written.
         """
         try:
             replace_file(self._path, lambda file: file.write(f"{image}\n{task}\n".encode()), 0o600)
         except OSError as error:
-            raise TerminalError(f"cannot note what was kept: {error}") from error
+            raise TerminalError(f"backend 'modal': cannot write the note of a snapshot: {error}") from error
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Remove the note."""
         self._path.unlink(missing_ok=True)
 
@@ -100,20 +100,20 @@ class Snapshot:
 
 
 def all_snapshots() -> Iterator[Snapshot]:
-    """Go through the notes of this `HERMES_HOME`."""
+    """Yield the notes of this `HERMES_HOME`."""
     folder = hermes_home() / SNAPSHOT_FOLDER
     if folder.is_dir():
         yield from (Snapshot(path.name) for path in sorted(folder.iterdir()))
 
 
 async def delete_image(image: str) -> None:
-    """Delete an image, if it is there.
+    """Delete an image, if it exists.
 
     Raises:
         EnvironmentStartError: The service refused, or could not be reached.
     """
-    from modal.experimental import image_delete  # which the client says may be somewhere else in a later version
+    from modal.experimental import image_delete  # experimental: the client may move this function
 
     client: modal.Client = await connect()
-    with service.reported(f"snapshot {image} cannot be deleted"), contextlib.suppress(exception.NotFoundError):
+    with service.start_errors(f"snapshot {image} cannot be deleted"), contextlib.suppress(exception.NotFoundError):
         await image_delete.aio(image, client=client)

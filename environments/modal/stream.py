@@ -1,4 +1,4 @@
-"""The streams of a process in a Modal sandbox."""
+"""Streams of a process in a Modal sandbox."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from modal.io_streams import StreamReader
 
 PIECE = 4 * 1024 * 1024
-"""Bytes of input sent at a time, of which each piece costs a round trip. The client takes at most 16 MiB."""
+"""Bytes of input in one piece; each costs a round trip. The client's limit is 16 MiB."""
 QUIET = 0.25
-"""Seconds of silence after a process has ended, after which its streams are taken as ended too: a child that it has
-left behind may hold them open for hours."""
+"""Seconds of silence after a process has ended until its streams count as ended: a child of the process may keep them
+open for hours."""
 END_LIMIT = 5.0
-"""Seconds for the end of input to reach a process that is given up."""
+"""Seconds to send the end of input to an abandoned process."""
 
 log = logger(__name__)
 
@@ -37,12 +37,12 @@ log = logger(__name__)
 class ModalStream(SendingStream):
     """A process in a sandbox.
 
-    What is written is numbered by its place in the whole input, so that the client can send it again after a fault
-    without its arriving twice. Output is numbered too, and fetched on from where a broken connection left off.
+    Input is numbered by its offset, so the client can send it again after a fault without duplicates. Output is
+    numbered too: a new connection continues at the last byte received.
 
     Args:
-        process: The process, started with bytes for streams.
-        resize: Changes the size of its terminal, if it has one.
+        process: The process, started with byte streams.
+        resize: Changes the size of its terminal; None without a terminal.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ModalStream(SendingStream):
     def _begin(self) -> None:
         self._exit: asyncio.Future[int] = current().loop.create_future()
         self._reading = spawn(self._read_to_end())
-        self._reading.add_done_callback(lambda _: self._end())  # it may be cancelled at its very end
+        self._reading.add_done_callback(lambda _: self._end())  # also if it is cancelled at its very end
 
     # Reading.
 
@@ -93,7 +93,7 @@ class ModalStream(SendingStream):
                 self._exit.set_result(await self._process.wait.aio())
             except service.errors as error:
                 if time.monotonic() - began > PATIENCE:
-                    attempts.reset()  # the service was there for long in between
+                    attempts.reset()  # the service had answered for long
                 await attempts.failed(error)
 
     async def _read_one(self, channel: Channel, source: StreamReader[bytes]) -> None:
@@ -107,68 +107,64 @@ class ModalStream(SendingStream):
                         self._received += len(data)
                         if not self.has_ended:
                             self.receiver.data_received(channel, data)
-            except service.errors as error:  # the client goes on behind the last byte that it has got
+            except service.errors as error:  # the client continues after the last byte received
                 await attempts.failed(error)
             else:
                 return
 
     def pause(self) -> None:
-        """Stop reading, see `Stream`."""
         self._may_read.clear()
 
     def resume(self) -> None:
-        """Read on, see `Stream`."""
         self._may_read.set()
 
     # Writing.
 
     async def _send(self, data: bytes) -> None:
         for start in range(0, len(data), PIECE):
-            await self._drained(partial(self._process.stdin.write, data[start : start + PIECE]))
+            await self._write_confirmed(partial(self._process.stdin.write, data[start : start + PIECE]))
 
     async def _send_end(self) -> None:
-        await self._drained(self._process.stdin.write_eof)
+        await self._write_confirmed(self._process.stdin.write_eof)
 
-    async def _drained(self, write: Callable[[], None]) -> None:
-        """Write something and wait until it was taken. When that cannot be known, the stream ends.
+    async def _write_confirmed(self, write: Callable[[], None]) -> None:
+        """Write input and wait for its confirmation. Without a confirmation, the stream ends.
 
-        Were it refused instead, the caller would send it again.
+        A refusal instead would make the caller send the input again.
         """
         try:
             write()
-            # What arrived all the same is not taken twice, as it has the same place.
-            await service.retried(self._process.stdin.drain.aio, "input cannot be sent")
-        except (exception.ConflictError, ValueError) as error:  # its input is closed
+            # Input that arrived unconfirmed is not duplicated, as its offset is the same.
+            await service.retry(self._process.stdin.drain.aio, "input cannot be sent")
+        except (exception.ConflictError, ValueError) as error:  # the input is closed
             raise BrokenPipeError(str(error)) from error
         except service.errors as error:
             self._reading.cancel()
             raise BrokenPipeError(f"input was not confirmed: {service.reason(error)}") from error
 
     def close_write(self) -> None:
-        """Let the process see end of file: end its input, or type control-D on a terminal."""
+        # On a terminal, control-D is the end of file.
         if self._resize:
             self.write(b"\x04")
         else:
             super().close_write()
 
     async def resize(self, terminal: Terminal) -> None:
-        """Change the size of the terminal, if there is one."""
         if self._resize:
             await self._resize(terminal)
 
     # The end.
 
     async def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended, see `Stream`."""
         await asyncio.wait((self._exit, self._reading), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         return self._exit.result() if self._exit.done() else None
 
     async def close(self) -> None:
-        """Give the process up: its input ends, and nothing more is fetched of its output."""
+        # The process's input ends, and the rest of its output is not read.
         if not self._is_closed:
             self._is_closed = True
             if self._sending:
-                self._sending.cancel()  # and no end of input behind it, with which the rest would be sent
+                self._sending.cancel()  # without an end of input, which would first send the rest
             elif not self.has_ended:
                 spawn(self._end_input())
             self._reading.cancel()

@@ -1,8 +1,8 @@
-"""Operations of environments, and the observers that are told of them: a record in a file, OpenTelemetry.
+"""Operations of environments, and their observers: a record in a file, OpenTelemetry.
 
-An operation is a start, a command, a script, a call of a tool, a transfer, a call for files or a background process.
-An observer has three callbacks: for its begin, for what happens meanwhile, and for its end. An operation without
-observers is `UNOBSERVED`, and costs next to nothing.
+An operation is a start, a command, a script, a tool call, a transfer, a file call or a background process. An observer
+has three callbacks: for the start, for events, and for the end. An operation without observers is `UNOBSERVED`, at
+almost no cost.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ log = logger(__name__)
 OperationKind = Literal["start", "command", "script", "tool_call", "transfer", "file", "process"]
 Status = Literal["success", "error", "timeout", "interrupted", "cancelled", "denied", "lost", "failed"]
 Facts = Mapping[str, object]
-"""Values by the keys of docs/records.md. None is a value that is not known."""
+"""Values by the keys of docs/records.md. None means unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens at one moment."""
+    """An event at one moment."""
 
     name: str
     """The `event` of its line in a record, such as `note` or `network_refused`."""
     facts: Facts
     environment: Observation | None
-    """Where it happens."""
+    """Environment of the event."""
 
 
 class Observer(Protocol):
-    """Receives operations and events. An exception that it raises is logged, and changes nothing else."""
+    """Receives operations and events. Its exceptions are logged and ignored."""
 
     def begun(self, operation: Operation, outer: object | None) -> object:
-        """Handle the begin of an operation.
+        """Handle the beginning of an operation.
 
         Args:
-            operation: The operation. Its `block` is closed, in the same thread, when its `with` block ends.
-            outer: The mark of the operation that it is part of; None if there is none.
+            operation: The operation. Its `block` is closed at the end of its `with` block, in the same thread.
+            outer: Mark of the enclosing operation; None without one.
 
         Returns:
             The operation's mark, an argument of the other callbacks.
@@ -61,23 +61,23 @@ class Observer(Protocol):
 
         Args:
             event: The event.
-            mark: The mark of the operation that it is part of; None if there is none.
+            mark: Mark of the enclosing operation; None without one.
         """
 
     def ended(self, operation: Operation, mark: object) -> None:
-        """Handle the end of an operation, whose `ending` is complete."""
+        """Handle the end of an operation, with its `ending` complete."""
 
 
 class Operation:
-    """Reports one operation to its observers. It lasts as long as a `with` block, or to `end` after `keep_open`.
+    """Reports an operation to its observers, for a `with` block, or until `end` after `keep_open`.
 
     Args:
-        kind: Its kind.
-        name: A name for people: the command, the tool, the path.
-        facts: Returns the facts that are known at its begin.
-        environment: Where it is done; None is that of the outer operation.
-        observers: Receive it.
-        outer: The operation that it is part of.
+        kind: Kind of the operation.
+        name: Name for people: the command, the tool, the path.
+        facts: Returns the facts known at the start.
+        environment: Environment of the operation; None uses that of the enclosing operation.
+        observers: Observers of the operation.
+        outer: Enclosing operation.
     """
 
     def __init__(
@@ -94,15 +94,15 @@ class Operation:
         self.facts = facts
         self.environment: Observation | None = environment or (outer.environment if outer else None)
         self.batch_task = self.environment.batch_task if self.environment else None
-        """See `Observation.batch_task`, when it was made."""
+        """`Observation.batch_task` at the creation of the operation."""
         self.ending: dict[str, object] = {}
-        """The facts that are known at its end."""
+        """Facts known at the end."""
         self.began_at = 0.0
         """Seconds since 1970."""
         self.seconds = 0.0
-        """How long it took."""
+        """Duration in seconds."""
         self.observers = observers
-        """Receive it."""
+        """Observers of the operation."""
         self.block = ExitStack()
         """Closed at the end of the `with` block."""
         self._outer = outer
@@ -134,32 +134,32 @@ class Operation:
             self.end()
 
     def mark_of(self, observer: Observer) -> object | None:
-        """Return the mark that an observer gave it, or one that it is part of; None if there is none."""
+        """Return an observer's mark of this or an enclosing operation; None without one."""
         if observer in self._marks:
             return self._marks[observer]
         return self._outer.mark_of(observer) if self._outer else None
 
     def with_variables(self, variables: Mapping[str, str]) -> Self:
-        """Add the variables of this operation alone, some of which may be secrets, and return it."""
+        """Add the operation's own variables, for redaction of secrets, and return the operation."""
         if self.observers:
             self._variables = variables
         return self
 
     def redactor(self) -> Redactor:
-        """Return what removes the secrets that are known now from its texts."""
+        """Return a redactor for the secrets known now."""
         return self.environment.redactor(self._variables) if self.environment else Redactor.of({})
 
     @property
     def takes_notes(self) -> bool:
-        """True if its progress is reported, see `note`."""
+        """True if progress is reported, see `note`."""
         return self.kind in ("start", "transfer")
 
     def is_of_files(self, environment: Observation) -> bool:
-        """Return whether it is a call for files in an environment."""
+        """True for a file call in the environment."""
         return self.kind in ("transfer", "file") and self.environment is environment
 
     def note(self, text: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
-        """Report its progress, in bytes; at the end of a transfer, its size."""
+        """Report progress in bytes; at the end of a transfer, its size."""
         if not self.takes_notes:
             return
         if complete and self.kind == "transfer":
@@ -169,30 +169,30 @@ class Operation:
             safely(observer.happened, event, mark)
 
     def add_facts(self, **facts: object) -> None:
-        """Add facts of its end, by the keys of docs/records.md. The last value of a key counts."""
+        """Add facts about the end, by the keys of docs/records.md. Later values replace earlier ones."""
         if self.observers:
             self.ending.update(facts)
 
     def add_error(self, error: BaseException) -> None:
-        """Add the exception that it ended with."""
+        """Add the exception that ended the operation."""
         self.add_facts(status=status_of(error), error=_text_of(error), error_type=type(error).__name__)
         if (output := getattr(error, "output", None)) and "output" not in self.ending:
             self.add_facts(output=output)
 
     def add_approval(self, seconds: float) -> None:
-        """Add the seconds that an approval took."""
+        """Add the seconds of an approval."""
         self.add_facts(approval=seconds + float(self.ending.get("approval", 0.0)))  # type: ignore[arg-type]
 
     def mark_sent(self) -> None:
-        """Mark this moment as the end of all waiting: the target has the command now."""
+        """Mark the end of all waiting: the command is being sent to the target."""
         self.add_facts(waited=time.monotonic() - self._began)
 
     def keep_open(self) -> None:
-        """Have it last beyond its `with` block, unless that raises, until `end` is called."""
+        """Keep the operation open beyond a successful `with` block, until `end`."""
         self._is_kept_open = bool(self.observers)
 
     def end(self, **facts: object) -> None:
-        """End it, with more facts, see `add_facts`. Further calls do nothing."""
+        """End the operation with more facts, see `add_facts`. Further calls do nothing."""
         if self._has_ended or not self.observers:
             return
         self._has_ended = True
@@ -206,18 +206,18 @@ class Operation:
 
 
 UNOBSERVED = Operation("command", "", dict, None, (), None)
-"""The operation without observers. It holds nothing, and all of them share it."""
+"""The shared operation without observers. Stores nothing."""
 CURRENT: ContextVar[Operation | None] = ContextVar("hermes_operation", default=None)
-"""The operation that the current thread or task works on."""
+"""Operation of the current thread or task."""
 
 
 def current_operation() -> Operation:
-    """Return the operation that the current thread or task works on."""
+    """Return the operation of the current thread or task."""
     return CURRENT.get() or UNOBSERVED
 
 
 def interruption() -> Status:
-    """Return the status of an operation that was interrupted: `cancelled` if its scope was."""
+    """Return the status of an interrupted operation: `cancelled` if its scope was cancelled."""
     scope = current_scope()
     return "cancelled" if scope and scope.cancelled else "interrupted"
 
@@ -241,7 +241,7 @@ _Args = ParamSpec("_Args")
 
 
 def safely(callback: Callable[_Args, object], *args: _Args.args, **kwargs: _Args.kwargs) -> object | None:
-    """Call an observer. An exception is logged, without the text of its message."""
+    """Call an observer. An exception is logged without its message."""
     try:
         return callback(*args, **kwargs)
     except Exception as error:
@@ -252,5 +252,5 @@ def safely(callback: Callable[_Args, object], *args: _Args.args, **kwargs: _Args
 def _text_of(error: BaseException) -> str:
     try:
         return str(error) or type(error).__name__
-    except Exception:  # of a class from elsewhere
+    except Exception:  # an external error class
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""The operations of an environment, and the observers that each is given."""
+"""The operations of one environment, and the choice of their observers."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def observed(
     environment: Observation | None = None,
     *observers: Observer,
 ) -> Operation:
-    """Return an operation that is about to begin.
+    """Return a new operation, not begun.
 
-    Its observers are those given, those of the operation that it is part of, and OpenTelemetry where it is in use.
+    Its observers are the given ones, those of the enclosing operation, and OpenTelemetry if in use.
 
     Args:
-        kind: Its kind.
-        name: A name for people.
-        facts: Returns the facts that are known at its begin. Called only if there are observers.
-        environment: Where it is done.
-        observers: Observers of its own.
+        kind: Kind of the operation.
+        name: Name for people.
+        facts: Returns the facts known at the start. Called only with observers.
+        environment: Environment of the operation.
+        observers: Observers of this operation.
     """
     outer = CURRENT.get()
     if outer is not None or len(observers) > 1:
@@ -62,23 +62,23 @@ def observed(
 
 
 def _with_telemetry(observers: tuple[Observer, ...]) -> tuple[Observer, ...]:
-    """Return observers with OpenTelemetry, if a program has set it up and not only imported it."""
+    """Add OpenTelemetry to observers, if the program has set up OpenTelemetry, beyond importing it."""
     if _TRACE not in sys.modules:
         return observers
     try:
         from environments.observation.telemetry import telemetry
 
         return (*observers, telemetry) if telemetry not in observers and telemetry.is_wanted() else observers
-    except Exception:  # such as while another thread imports it
+    except Exception:  # such as during an import in another thread
         return observers
 
 
 class Observation:
-    """The observers of one environment, and its operations.
+    """Operations and observers of one environment.
 
     Args:
-        settings: Name the backend, the task and the record.
-        secrets: The environment's secrets, which no observer is given.
+        settings: Settings with backend, task and record.
+        secrets: Secrets of the environment, hidden from observers.
 
     Raises:
         SettingsError: The record cannot be written.
@@ -88,21 +88,21 @@ class Observation:
         self.backend = settings.env
         self.task_id = settings.task_id
         self.batch_task: str | float | None = None
-        """The id of the task of a batch that the environment works on now."""
+        """Id of the current batch task in the environment."""
         self.target: tuple[str, str] | None = None
-        """The kind of the target and its engine's name for it, as in `Target`. The start of a target sets it."""
+        """Kind and id of the target, as in `Target`; set by the start."""
         self.telemetry_text = settings.telemetry_text
-        """Whether OpenTelemetry is given the text of commands and scripts."""
+        """True if OpenTelemetry receives the text of commands and scripts."""
         self._secrets = secrets
         self._observers = (_recorder(settings.record),) if settings.record else ()
 
     def redactor(self, variables: Mapping[str, str]) -> Redactor:
-        """Return what removes the secrets that are known now, and those among some variables, from texts."""
+        """Return a redactor for the secrets known now, including those among some variables."""
         return Redactor.of({**self._secrets.known(), **secret_among(variables)})
 
     @property
     def is_observed(self) -> bool:
-        """True if an operation that begins here and now has observers."""
+        """True if an operation that begins now has observers."""
         return self.observed("file", "", dict) is not UNOBSERVED
 
     def observed(
@@ -112,13 +112,13 @@ class Observation:
         facts: Callable[[], Facts],
         record: str | os.PathLike[str] | None = None,
     ) -> Operation:
-        """Return an operation in the environment that is about to begin, see the function of the same name.
+        """Return a new operation in the environment, see the function of the same name.
 
         Args:
-            kind: Its kind.
-            name: A name for people.
-            facts: Returns the facts that are known at its begin.
-            record: One more file that it is recorded to, with all that is part of it.
+            kind: Kind of the operation.
+            name: Name for people.
+            facts: Returns the facts known at the start.
+            record: Additional record for the operation and its parts.
 
         Raises:
             SettingsError: The record cannot be written.
@@ -127,32 +127,32 @@ class Observation:
         return observed(kind, name, facts, self, *self._observers, *more)
 
     def command(self, command: CheckedCommand, way: str, session: str | None = None) -> Operation:
-        """Return the operation of a command that is about to run.
+        """Return the operation of a command.
 
         Args:
             command: The command.
             way: `session` or `oneshot`.
-            session: The session's name, if it has one.
+            session: Name of the session, if any.
         """
         asked = self.observed("command", command.judged, lambda: {**_facts(command), "way": way, "session": session})
         return asked.with_variables(command.env)
 
     def process(self, command: CheckedCommand, pty: bool) -> Operation:
-        """Return the operation of a command that is about to start in the background."""
+        """Return the operation of a background command."""
         return self.observed("process", command.judged, lambda: {**_facts(command), "pty": pty}).with_variables(
             command.env
         )
 
     def start(self) -> Operation:
-        """Return the operation of a start of the target."""
+        """Return the operation of a target's start."""
         return self.observed("start", f"start {self.backend}", dict)
 
     def emit(self, name: str, **facts: object) -> None:
-        """Report something that happened in the environment at this moment, from any thread.
+        """Emit an event in the environment, from any thread.
 
         Args:
             name: The `event` of its line in a record, such as `network_refused`.
-            facts: Further keys of that line, as docs/records.md has them.
+            facts: Further keys of the line, see docs/records.md.
         """
         operation = current_operation()
         event = Event(name, facts, self)
@@ -161,7 +161,7 @@ class Observation:
 
 
 def with_result(operation: Operation, result: CommandResult) -> CommandResult:
-    """Add the result of a command to its operation, and return it."""
+    """Add the result of a command to its operation, and return the result."""
     if operation is not UNOBSERVED:
         status = "timeout" if result.timed_out else interruption() if result.interrupted else None
         operation.add_facts(
@@ -180,7 +180,7 @@ def with_result(operation: Operation, result: CommandResult) -> CommandResult:
 
 
 def with_tool_result(operation: Operation, result: object) -> object:
-    """Add the result of a tool to its operation, and return it."""
+    """Add the result of a tool to its operation, and return the result."""
     error = result.get("error") if isinstance(result, dict) else None
     operation.add_facts(result=result, status="error" if error else "success", error=str(error) if error else None)
     return result
@@ -194,7 +194,7 @@ _PATHS = {"remote": "path", "path": "path", "local": "local"}
 
 
 def observed_call(method: Callable[Concatenate[_Env, _P], _R]) -> Callable[Concatenate[_Env, _P], _R]:
-    """Return a method for files of an environment as an operation, unless it is called by another one of them."""
+    """Return a file method that reports itself as an operation, unless called by another file method."""
     name = method.__name__
     kind: OperationKind = "transfer" if name in _TRANSFERS else "file"
     code: CodeType | None = getattr(inspect.unwrap(method), "__code__", None)
@@ -221,7 +221,7 @@ def observed_call(method: Callable[Concatenate[_Env, _P], _R]) -> Callable[Conca
 
 
 def _recorder(record: str | os.PathLike[str]) -> Observer:
-    from environments.observation.record import Recorder  # which most programs have no need of
+    from environments.observation.record import Recorder  # rarely needed
 
     return Recorder.at(record)
 

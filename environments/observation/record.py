@@ -1,4 +1,4 @@
-"""The record of a run: a file with one JSON object a line for each begin, event and end, see docs/records.md."""
+"""The record of a run: a file with one JSON object a line for each start, event and end, see docs/records.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from environments.errors import SettingsError
 from environments.log import logger
-from environments.observation.events import Event, Facts, Operation
+from environments.observation.events import Event, Facts, Observer, Operation
 from environments.output import BoundedCapture, CapturedText, Channel, Sink, byte_size
 from environments.redaction import Redactor
 
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
     from environments.observation.observed import Observation
 
 VERSION = 1
-"""Of the format. It changes when a key gets another meaning."""
+"""Version of the format. Incremented when a key changes its meaning."""
 
 MOST_BYTES = 64 * 1024
-"""Bytes of UTF-8 that are kept of one text: half of them from its beginning, half from its end."""
+"""Maximum UTF-8 bytes of a text: half from the beginning, half from the end."""
 MOST_IN_ALL = 4 * MOST_BYTES
-"""Bytes that are kept of all texts of one value, such as the arguments of a tool. The last texts are left out."""
+"""Maximum bytes of all texts of a value, such as the arguments of a tool. The last texts are dropped."""
 MOST_ENTRIES = 1000
-"""Entries that are kept of a list or an object."""
+"""Maximum entries of a list or an object."""
 MOST_ENTRIES_IN_ALL = 5000
-"""Entries that are kept of all lists and objects of one value."""
+"""Maximum entries of all lists and objects of a value."""
 MOST_CUTS = 100
-"""Cuts that are listed for one line."""
+"""Maximum cuts listed in a line."""
 MOST_BITS = 256
-"""Bits of a whole number that is kept as one. Python itself writes none that is much longer."""
+"""Maximum bits of a whole number. Python refuses to print much longer numbers."""
 MOST_LEVELS = 50
-"""Levels of lists and objects in each other that are kept."""
+"""Maximum depth of nested lists and objects."""
 LONGEST_NAME = 120
-"""Characters of an operation's name."""
+"""Maximum characters of an operation's name."""
 
 _log = logger(__name__)
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Neither is a link followed, nor a pipe's reader waited for."""
+"""Does not follow a link, and does not wait for a pipe's reader."""
 
 
 # The lines.
 
 
-class Recorder:
-    """Writes operations and events into one file, see `Observer`. There is one for each file and process, see `at`."""
+class Recorder(Observer):
+    """Writes operations and events to a file. One recorder for each file and process, see `at`."""
 
     def __init__(self, path: Path) -> None:
         self._file = RecordFile(path)
@@ -65,17 +65,17 @@ class Recorder:
 
     @staticmethod
     def at(path: str | os.PathLike[str]) -> Recorder:
-        """Return the recorder of a file, which is made unless it exists.
+        """Return the recorder of a file, created if missing.
 
         Args:
             path: The file; `~` is the home of this machine's user.
 
         Raises:
-            SettingsError: It cannot be written to, is a link or no regular file, or belongs to another user.
+            SettingsError: The file cannot be written, is a link or not a regular file, or belongs to another user.
         """
         if not isinstance(path, str | os.PathLike) or not os.fspath(path):
             raise SettingsError(f"record is {path!r}; give the path of a file")
-        place = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - a link is not to be followed
+        place = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - does not follow links
         with _lock:
             found = _known.get(place)
             if found is None:
@@ -89,8 +89,7 @@ class Recorder:
         self._write("run", time.time(), version=VERSION, program=_program(), pid=self._pid, host=socket.gethostname())
 
     def begun(self, operation: Operation, outer: object | None) -> str:
-        """Write a begin, and return the operation's id, see `Observer`."""
-        if self._pid != os.getpid():  # a fork's operations are a run of their own
+        if self._pid != os.getpid():  # a forked child begins a run of its own
             self._begin_run()
         mark = f"{self._run}-{next(self._ids)}"
         fitting = Fitting(operation.redactor())
@@ -101,7 +100,6 @@ class Recorder:
         return mark
 
     def happened(self, event: Event, mark: object | None) -> None:
-        """Write an event, see `Observer`."""
         environment = event.environment
         fitting = Fitting(environment.redactor({}) if environment else Redactor.of({}))
         facts = fitting.facts(event.facts)
@@ -110,13 +108,12 @@ class Recorder:
         self._write(event.name, time.time(), id=mark, **where, **task, **facts)
 
     def ended(self, operation: Operation, mark: object) -> None:
-        """Write an end, see `Observer`."""
         fitting = Fitting(operation.redactor())
         ending = fitting.facts(operation.ending)
         ending = {key: round(value, 6) if isinstance(value, float) else value for key, value in ending.items()}
         if ending.get("omitted_bytes"):
             ending["omitted_at"] = fitting.gaps["output"]
-        at = operation.began_at + operation.seconds  # a clock that is set meanwhile does no harm
+        at = operation.began_at + operation.seconds  # immune to changes of the clock
         head = {"id": mark, "kind": operation.kind, **_task(operation.batch_task)}
         self._write("end", at, **head, seconds=round(operation.seconds, 6), **ending)
 
@@ -133,7 +130,7 @@ class Recorder:
         line = {"event": event, "run": self._run, "time": round(at, 6), **rest}
         try:
             data = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        except UnicodeEncodeError:  # a surrogate of a byte that was no UTF-8
+        except UnicodeEncodeError:  # a surrogate for a byte that is not UTF-8
             data = json.dumps(line, allow_nan=False, separators=(",", ":")).encode()
         self._file.append(data + b"\n")
 
@@ -143,7 +140,7 @@ _known: WeakValueDictionary[Path, Recorder] = WeakValueDictionary()
 
 
 def _renew_lock() -> None:
-    """Replace the lock in a forked child, where the thread that held it does not run."""
+    """Replace the lock in a forked child, where the thread holding the lock does not run."""
     global _lock  # noqa: PLW0603 - a lock cannot be released for another thread
     _lock = threading.Lock()
 
@@ -156,7 +153,7 @@ def _task(batch_task: str | float | None) -> dict[str, str | float]:
 
 
 def _program() -> str:
-    """Return this process's name and subcommand; its other arguments may hold anything."""
+    """Return this process's name and subcommand. Other arguments may hold secrets."""
     started = Path(sys.argv[0]) if sys.argv and sys.argv[0] else Path("python")
     name = started.parent.name if started.name == "__main__.py" else started.name
     subcommand = sys.argv[1] if name in ("hermes-env", "hermes_env") and len(sys.argv) > 1 else ""
@@ -167,16 +164,16 @@ def _program() -> str:
 
 
 class RecordFile:
-    """A file that lines are appended to. It is opened for each, so that nothing stays open and a fork shares nothing.
+    """An append-only file of lines, opened for each line: no descriptor stays open or is shared by forks.
 
-    Lines of several threads and processes do not mix: each is one write to the file's end.
+    Lines of several threads and processes do not mix: each is a single write to the file's end.
     """
 
     def __init__(self, path: Path) -> None:
-        """Make the file, for this user alone, unless it exists.
+        """Create the file, readable by this user only, unless it exists.
 
         Raises:
-            SettingsError: It cannot be written to, or is not one to write a record to.
+            SettingsError: The file cannot be written, or is not suitable for a record.
         """
         self._path = path
         self._has_failed = self._is_torn = False
@@ -200,11 +197,11 @@ class RecordFile:
         return descriptor
 
     def append(self, line: bytes) -> None:
-        """Append a line, with its end. The first failure is logged; none is raised."""
+        """Append a line with its line break. The first failure is logged; none is raised."""
         try:
             descriptor = self._opened()
             try:
-                # After a line that lacks its end, such as on a full disk, the next one begins on a line of its own.
+                # After a torn line, such as on a full disk, the next begins with a line break.
                 data = b"\n" + line if self._is_torn else line
                 written = os.write(descriptor, data)
                 self._is_torn = written < len(data)
@@ -223,23 +220,22 @@ class RecordFile:
 
 
 class Copied(CapturedText):
-    """An output that was cut by an `OutputCopy`, and by nothing else."""
+    """An output cut by an `OutputCopy` only."""
 
 
-class OutputCopy:
-    """A sink that hands the output of a background process on, and keeps its beginning and its end."""
+class OutputCopy(Sink):
+    """A sink that forwards the output of a background process, and keeps its beginning and end."""
 
     def __init__(self) -> None:
         self._captures: dict[Channel, BoundedCapture] = {}
         self._size: int | None = None
 
     def into(self, sink: Sink) -> Self:
-        """Hand the output on to a sink, and return it."""
+        """Forward the output to a sink, and return this sink."""
         self._sink, self._size = sink, 0
         return self
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
         self._size = (self._size or 0) + len(data)
         self._captures.setdefault(channel, BoundedCapture(MOST_BYTES)).add(data)
         self._sink.add(channel, data)
@@ -247,7 +243,7 @@ class OutputCopy:
     def facts(self) -> dict[str, object]:
         """Return the output by the keys of docs/records.md. Called once.
 
-        A backend that makes no copies leaves all of them None.
+        All values are None for a backend without copies.
         """
         texts = {channel: Copied(*capture.text()) for channel, capture in self._captures.items()}
         return {
@@ -258,7 +254,7 @@ class OutputCopy:
 
 
 class Fitting:
-    """Makes the values of one line fit: without secrets, and none longer than is kept. Lists the cuts.
+    """Fits values into a line: without secrets, and cut to the limits. Lists the cuts.
 
     Args:
         redactor: Removes the secrets.
@@ -267,18 +263,18 @@ class Fitting:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self.cut: dict[str, dict[str, int]] = {}
-        """The missing part of each text, by its key."""
+        """Cuts by key."""
         self.gaps: dict[str, int] = {}
-        """The index of the gap of each output; its length, if nothing is missing."""
+        """Index of the cut of each output; its length if uncut."""
         self._room, self._entries = MOST_IN_ALL, MOST_ENTRIES_IN_ALL
 
     def facts(self, facts: Facts) -> dict[str, object]:
-        """Return the values that are known, and with them the `cut` of the line."""
+        """Return the known values, with the `cut` of the line."""
         fitting = {key: self.value(key, value) for key, value in facts.items() if value is not None}
         return {**fitting, "cut": self.cut} if self.cut else fitting
 
     def value(self, key: str, value: object) -> object:
-        """Return the value of a key."""
+        """Return the fitted value of a key."""
         if isinstance(value, CapturedText):
             text = self._captured(key, value)
             if isinstance(value, Copied) and value.omitted_bytes:
@@ -289,7 +285,7 @@ class Fitting:
         return self._plain(key, value, 0)
 
     def name(self, text: str) -> str:
-        """Return a name: the first line of a text, with spaces in place of what is not printable."""
+        """Return a name: the first line of a text, with spaces for unprintable characters."""
         shown = self._redactor.text(_beginning(text, MOST_BYTES // 2), cut_behind=len(text) > MOST_BYTES // 2)
         line = next((line for line in shown.splitlines() if line.strip()), "").strip()
         line = "".join(sign if sign.isprintable() else " " for sign in line)
@@ -339,7 +335,7 @@ class Fitting:
         return fitting
 
     def _kept_entries(self, key: str, size: int) -> int:
-        """Return how many of so many entries are kept."""
+        """Return how many of `size` entries are kept."""
         most = min(size, MOST_ENTRIES, self._entries)
         self._entries -= most
         if size > most:
@@ -348,20 +344,20 @@ class Fitting:
 
 
 def _number(value: float | None) -> object:
-    """Return a number, a boolean or None, or a text in place of a number that JSON cannot hold."""
+    """Return a number, a boolean or None; text for a number that JSON cannot hold."""
     if isinstance(value, int) and value.bit_length() > MOST_BITS:
         return f"a number of {value.bit_length()} bits"
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _beginning(text: str, size: int) -> str:
-    """Return the first bytes of a text, or a little less, so that no character is cut."""
+    """Return the first bytes of a text, or slightly fewer, without a split character."""
     head = text[:size]
     return head if head.isascii() else head[: len(head.encode("utf-8", "replace")[:size].decode("utf-8", "ignore"))]
 
 
 def _end(text: str, size: int) -> str:
-    """Return the last bytes of a text in the same way."""
+    """Return the last bytes of a text, likewise."""
     return _beginning(text[: -size - 1 : -1], size)[::-1]
 
 

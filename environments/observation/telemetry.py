@@ -1,6 +1,6 @@
-"""Spans and metrics through the API of OpenTelemetry, where a program has set that up; see docs/records.md.
+"""OpenTelemetry: spans and metrics of operations, if the program has set up OpenTelemetry; see docs/records.md.
 
-It is imported only where `opentelemetry` is in use already.
+Imported only if `opentelemetry` is imported already.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 from opentelemetry import metrics, trace
 
-from environments.observation.events import Event, Operation
+from environments.observation.events import Event, Observer, Operation
 from environments.observation.record import Fitting
 
 NAME = "hermes_environments"
-"""Of the tracer and of the meter, and what the names of metrics begin with."""
+"""Name of tracer and meter, and prefix of the metrics."""
 _Value = str | int | float | bool | list[str]
 
 _AT_BEGIN = {
@@ -43,19 +43,19 @@ _TEXTS = {
     "script": "hermes.script.source",
     "path": "file.path",
 }
-"""What is told only where `telemetry_text` is set."""
+"""Attributes that require `telemetry_text`."""
 _OF_TARGETS = {"container": "container.id", "host": "host.name", "machine": "host.name"}
 
 
-class Telemetry:
-    """Makes a span and some measurements of each operation, see `Observer`."""
+class Telemetry(Observer):
+    """Reports each operation as a span and by metrics."""
 
     def __init__(self) -> None:
         self._tracers: trace.TracerProvider | None = None
         self._meters: metrics.MeterProvider | None = None
 
     def is_wanted(self) -> bool:
-        """Return whether a program has set up where spans or measurements go; and take note of it."""
+        """Return True if the program has set up tracing or metrics; stores the providers."""
         tracers, meters = trace.get_tracer_provider(), metrics.get_meter_provider()
         if tracers is not self._tracers:
             self._tracer = tracers.get_tracer(NAME, _version())
@@ -66,7 +66,6 @@ class Telemetry:
         return not (isinstance(tracers, trace.ProxyTracerProvider) and type(meters).__name__ == "_ProxyMeterProvider")
 
     def begun(self, operation: Operation, outer: object | None) -> trace.Span:
-        """Start a span, which is the current one in the operation's block, see `Observer`."""
         dimensions = _dimensions(operation)
         self._instruments.active.add(1, dimensions)
         span = self._tracer.start_span(_span_name(operation), attributes=dimensions)
@@ -86,8 +85,7 @@ class Telemetry:
         return span
 
     def happened(self, event: Event, mark: object | None) -> None:
-        """Add an event to the span, see `Observer`. Notes are left out: a pulled image has thousands."""
-        if event.name == "note":
+        if event.name == "note":  # a pulled image has thousands of notes
             return
         span = mark if isinstance(mark, trace.Span) else trace.get_current_span()
         with_text = event.environment and event.environment.telemetry_text
@@ -95,7 +93,6 @@ class Telemetry:
         span.add_event(f"hermes.{event.name}", told if with_text else {})
 
     def ended(self, operation: Operation, mark: object) -> None:
-        """End the span, and measure, see `Observer`."""
         dimensions = _dimensions(operation)
         self._instruments.active.add(-1, dimensions)
         failure = _error_type(operation)
@@ -112,17 +109,21 @@ class Telemetry:
 
 class _Instruments:
     def __init__(self, meter: metrics.Meter) -> None:
-        self.active = meter.create_up_down_counter(f"{NAME}.active", "{operation}", "What goes on now.")
-        self._operations = meter.create_counter(f"{NAME}.operations", "{operation}", "What has ended.")
-        self._duration = meter.create_histogram(f"{NAME}.duration", "s", "From the beginning to the end.")
+        self.active = meter.create_up_down_counter(f"{NAME}.active", "{operation}", "Operations in progress.")
+        self._operations = meter.create_counter(f"{NAME}.operations", "{operation}", "Finished operations.")
+        self._duration = meter.create_histogram(f"{NAME}.duration", "s", "Duration of an operation.")
         self._of_endings = {
-            "waited": meter.create_histogram(f"{NAME}.waited", "s", "Of that, before the target was told."),
-            "output_bytes": meter.create_histogram(f"{NAME}.output.size", "By", "What commands and scripts printed."),
-            "bytes": meter.create_histogram(f"{NAME}.transfer.size", "By", "What transfers moved."),
+            "waited": meter.create_histogram(
+                f"{NAME}.waited", "s", "Part of the duration before the target received the command."
+            ),
+            "output_bytes": meter.create_histogram(
+                f"{NAME}.output.size", "By", "Bytes printed by commands and scripts."
+            ),
+            "bytes": meter.create_histogram(f"{NAME}.transfer.size", "By", "Bytes moved by transfers."),
         }
 
     def measure(self, operation: Operation, dimensions: Mapping[str, str], outcome: Mapping[str, str]) -> None:
-        """Measure an operation that has ended."""
+        """Record the metrics of a finished operation."""
         self._operations.add(1, outcome)
         self._duration.record(operation.seconds, outcome)
         for key, histogram in self._of_endings.items():
@@ -132,7 +133,7 @@ class _Instruments:
 
 
 telemetry = Telemetry()
-"""The one of this process."""
+"""The instance of this process."""
 
 
 def _version() -> str:
@@ -143,7 +144,7 @@ def _version() -> str:
 
 
 def _span_name(operation: Operation) -> str:
-    """Return a name of which there are few, as one of a command would be another each time."""
+    """Return a span name of low cardinality, without the command."""
     if operation.kind == "tool_call":
         return f"execute_tool {operation.name}"
     what = operation.name if operation.kind in ("transfer", "file") else operation.kind

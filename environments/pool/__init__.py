@@ -1,4 +1,4 @@
-"""Environments that are started ahead, and lent."""
+"""Pools of environments that are started ahead and leased."""
 
 from environments.pool.pool import Pool, PoolStats
 

@@ -1,4 +1,4 @@
-"""Starts that fail, and starts that are not yet due: what an error means, when to try again, and how fast to start."""
+"""Backoff for failed starts: meaning of errors, retry delays with jitter, and rate limits by place."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from environments.settings import EnvironmentSettings
 from environments.starting import StartLimits
 
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-"""Seconds until a start is tried again: the first time, and at the most."""
+"""Seconds until the first retry, and maximum seconds between retries."""
 
 _BUSY_STATUS = frozenset({408, 425, 429, 502, 503, 504})
-"""Answers of an overloaded HTTP service."""
+"""HTTP statuses of an overloaded service."""
 _BUSY_ERRNO = frozenset(
     {
         errno.EAGAIN,
@@ -38,40 +38,40 @@ _BUSY_ERRNO = frozenset(
         errno.ETIMEDOUT,
     }
 )
-"""The system's numbers for what it has not enough of at the moment."""
+"""Error numbers for exhausted resources."""
 _BUSY_WORDS = re.compile(
     r"too many|rate.?limit|resource.?exhausted|resource temporarily|no space left|try again|temporarily unavailable"
     r"|service unavailable|cannot allocate memory|out of memory|no thread can be started|quota|throttl"
     r"|server is overloaded|could not find an available|reading ssh protocol banner|max.?startups",
     re.IGNORECASE,
 )
-"""Words of overloaded engines and services, or of those with too little room."""
+"""Messages of overloaded engines and services."""
 
 
 class Verdict(Enum):
     """The meaning of a failed start."""
 
     BUSY = "busy"
-    """The engine refuses for now; it is asked again later."""
-    WRONG = "wrong"
-    """Every other start would fail in the same way."""
-    CHANCE = "chance"
-    """This one has failed, and others need not."""
+    """The engine is overloaded; retry later."""
+    PERMANENT = "permanent"
+    """All other starts would fail in the same way."""
+    TRANSIENT = "transient"
+    """Other starts may succeed."""
 
 
 def verdict(error: BaseException) -> Verdict:
-    """Return the meaning of an error that a start has raised."""
+    """Classify the error of a start."""
     if isinstance(error, SettingsError | UnsupportedError | MissingExtraError):
-        return Verdict.WRONG
+        return Verdict.PERMANENT
     if any(_is_busy(each) for each in _chain(error)):
         return Verdict.BUSY
     if isinstance(error, EnvironmentStartError) and not isinstance(error, StartStoppedError):
-        return Verdict.WRONG
-    return Verdict.CHANCE
+        return Verdict.PERMANENT
+    return Verdict.TRANSIENT
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Go through an error and its causes."""
+    """Yield an error and its causes."""
     seen: set[int] = set()
     while error and id(error) not in seen:
         seen.add(id(error))
@@ -88,40 +88,40 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def delay(refusals: int) -> float:
-    """Return seconds until the next try: twice as many each time, with jitter, so that not all try at once.
+    """Return the backoff in seconds: doubled each time, with jitter, so that retries spread out.
 
     Args:
-        refusals: How often in a row it was refused, from 1.
+        refusals: Number of consecutive refusals, from 1.
     """
     longest = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(refusals - 1, 16))
-    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - it keeps no secret
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - not for secrets
 
 
 class StartPlace:
-    """A place where targets are started, such as one engine, for all pools of this process. Used on the loop thread."""
+    """Start limits of a place, such as an engine, shared by all pools of this process. Used on the loop thread."""
 
     def __init__(self) -> None:
         self._under_way = 0
         self._last = -math.inf
         self._refusals = 0
-        self._of_one_wave = 0
-        """Starts under way that had begun before it refused: that it refuses them, too, is no news."""
+        self._begun_before_refusal = 0
+        """Starts begun before the first refusal: their refusals are not counted again."""
         self._closed_until = -math.inf
         self._watchers: set[Callable[[], object]] = set()
 
     @staticmethod
     def of(settings: EnvironmentSettings, name: str) -> StartPlace:
-        """Return the place of these settings' targets; there is one for each engine, host or service."""
+        """Return the place of the settings' targets: one for each engine, host or service."""
         return _places.setdefault((settings.env, settings.over or "", name), StartPlace())
 
     def begin(self, limits: StartLimits) -> float:
-        """Begin a start if it may begin now; `end` is to follow.
+        """Begin a start if allowed now. Call `end` afterwards.
 
         Args:
-            limits: Those of the pool that asks.
+            limits: Limits of the pool.
 
         Returns:
-            0 if it has begun; else seconds until it may, infinity if another start has to end first.
+            0 if begun; otherwise seconds to wait, or infinity until another start ends.
         """
         if limits.at_once is not None and self._under_way >= limits.at_once:
             return math.inf
@@ -129,7 +129,7 @@ class StartPlace:
         free = max(self._closed_until, self._last + 1 / limits.per_second if limits.per_second else -math.inf)
         if now < free:
             return free - now
-        # After a refusal, one start finds out whether it still refuses.
+        # After a refusal, a single start probes the place.
         if self._refusals and self._under_way:
             return math.inf
         self._last = now
@@ -140,16 +140,16 @@ class StartPlace:
         """End a start.
 
         Args:
-            refused: Whether the place was overloaded; None where that is not known.
+            refused: True if the place was overloaded; None if unknown.
 
         Returns:
-            How often in a row it has refused.
+            Number of consecutive refusals.
         """
         self._under_way -= 1
-        if self._of_one_wave:
-            self._of_one_wave -= 1
+        if self._begun_before_refusal:
+            self._begun_before_refusal -= 1
         elif refused:
-            self._of_one_wave = self._under_way
+            self._begun_before_refusal = self._under_way
             self._refusals += 1
             self._closed_until = time.monotonic() + delay(self._refusals)
         if refused is False:
@@ -159,13 +159,13 @@ class StartPlace:
         return self._refusals
 
     def watch(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called whenever a start has ended, until `unwatch`."""
+        """Call `callback` after each end of a start, until `unwatch`."""
         self._watchers.add(callback)
 
     def unwatch(self, callback: Callable[[], object]) -> None:
-        """Call it no more."""
+        """Remove a callback."""
         self._watchers.discard(callback)
 
 
 _places: dict[tuple[str, str, str], StartPlace] = {}
-os.register_at_fork(after_in_child=_places.clear)  # starts that are under way are the parent's
+os.register_at_fork(after_in_child=_places.clear)  # starts in progress belong to the parent

@@ -1,4 +1,4 @@
-"""The lease of an environment of a pool: the wait for one, and the environment."""
+"""The lease of a pooled environment: waiting, granting, time-out."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import time
 from dataclasses import dataclass, field
 
 from environments.base import BaseEnvironment
-from environments.cancellation import current_start_limit, ended_in_scope
+from environments.cancellation import current_start_limit, on_scope_cancel
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.loop import current
 from environments.plain_number import plain_number
-from environments.starting import is_unwanted, reason_to_leave, stopped_error
+from environments.starting import is_abandoned, stop_reason, stopped_error
 
 POLL_INTERVAL = 0.05
-"""Seconds between two looks at an event or a limit that cannot wake the loop."""
+"""Seconds between checks of events and limits that cannot wake the loop."""
 
 
 @dataclass(eq=False, slots=True)
-class Member:
+class PooledEnvironment:
     """An environment of a pool."""
 
     env: BaseEnvironment | None = None
-    """None until it is made."""
+    """The environment; None until created."""
     uses: int = 0
-    """How many leases it has had."""
+    """Number of leases so far."""
     idle_since: float = field(default_factory=time.monotonic)
-    """When it was last ready for a lease, on the monotonic clock."""
+    """Time of the last return to the pool, on the monotonic clock."""
 
 
 class Lease:
-    """Waits until it is given an environment, or an error. All but `has_begun` is the loop thread's.
+    """A request for an environment, granted or failed by the pool. All but `has_begun` belongs to the loop thread.
 
     Args:
-        backend: The backend's name, for errors.
-        timeout: Seconds to wait at the most; None is no limit.
-        interrupt: Ends the wait when it is set.
+        backend: Name of the backend, for errors.
+        timeout: Maximum seconds to wait; None is no limit.
+        interrupt: Event that ends the wait.
     """
 
     def __init__(self, backend: str, timeout: float | None, interrupt: threading.Event | None) -> None:
-        self.member: Member | None = None
-        """The environment that it was given."""
+        self.member: PooledEnvironment | None = None
+        """The granted environment."""
         self.refusal: BaseException | None = None
-        """The last refusal of the engine during the wait, for the error of a time-out."""
+        """The engine's last refusal during the wait, for the error after a time-out."""
         self.has_begun = False
-        """True once the borrower has the environment. The borrower's thread sets it."""
+        """True once the borrower uses the environment. Set by the borrower's thread."""
         self._backend = backend
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
@@ -55,30 +55,30 @@ class Lease:
         self._error: BaseException | None = None
         self._wake = asyncio.Event()
 
-    def grant(self, member: Member) -> None:
-        """Give it an environment."""
+    def grant(self, member: PooledEnvironment) -> None:
+        """Grant the lease an environment."""
         self.member = member
         self._wake.set()
 
     def fail(self, error: BaseException) -> None:
-        """End its wait with an error, which several leases may be given."""
+        """Fail the lease. Several leases may share the error."""
         self._error = error
         self._wake.set()
 
-    async def wait(self) -> Member:
+    async def wait(self) -> PooledEnvironment:
         """Wait for the environment.
 
         Raises:
-            StartStoppedError: The time was up, or the `start_limit` of the call.
+            StartStoppedError: The time-out, or the `start_limit` of the call, is over.
             CallCancelledError: The interrupt was set, or the scope of the call was cancelled.
-            BaseException: The error that it was given.
+            BaseException: The error of a failed lease.
         """
         polls = self._interrupt is not None or current_start_limit() is not None
-        with ended_in_scope(lambda: current().soon(self._wake.set)):
+        with on_scope_cancel(lambda: current().soon(self._wake.set)):
             while self.member is None and self._error is None:
                 left = None if self._deadline is None else self._deadline - time.monotonic()
                 if left is not None and left <= 0:
-                    raise self._too_late() from self.refusal
+                    raise self._timeout_error() from self.refusal
                 self._check()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(POLL_INTERVAL, left or POLL_INTERVAL) if polls else left):
@@ -90,12 +90,12 @@ class Lease:
         return self.member
 
     def _check(self) -> None:
-        if is_unwanted() or (self._interrupt and self._interrupt.is_set()):
-            raise CallCancelledError("the call was cancelled while it waited for an environment of a pool")
-        if reason := reason_to_leave():
+        if is_abandoned() or (self._interrupt and self._interrupt.is_set()):
+            raise CallCancelledError("the call was cancelled while waiting for an environment of the pool")
+        if reason := stop_reason():
             raise stopped_error(self._backend, *reason)
 
-    def _too_late(self) -> StartStoppedError:
+    def _timeout_error(self) -> StartStoppedError:
         seconds = plain_number(self._timeout or 0)
         refused = f"; the last start was refused: {self.refusal}" if self.refusal else ""
         return StartStoppedError(
@@ -106,8 +106,8 @@ class Lease:
 
 
 def _copied(error: BaseException) -> BaseException:
-    """Return a copy, as each thread that raises an error writes its traceback on it."""
+    """Return a copy of an error, so that each raising thread writes its own traceback."""
     try:
         return copy.copy(error)
-    except Exception:  # one of a backend's own, whose class cannot be called in that way
+    except Exception:  # an external error class with another constructor
         return error

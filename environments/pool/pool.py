@@ -1,4 +1,4 @@
-"""A pool of environments: started ahead and for leases, lent, and removed when they are old, lost or used."""
+"""A pool of environments: started ahead or on demand, leased, and removed when idle, lost or used up."""
 
 from __future__ import annotations
 
@@ -24,66 +24,66 @@ from environments.errors import TerminalError
 from environments.factory import environment_of
 from environments.log import logger
 from environments.loop import current, done, in_worker, run, shielded, spawn
-from environments.options import check_count, check_patience, check_seconds
+from environments.options import check_count, check_seconds, check_timeout
 from environments.pool.backoff import StartPlace, Verdict, delay, verdict
-from environments.pool.lease import Lease, Member
+from environments.pool.lease import Lease, PooledEnvironment
 from environments.registry import backend_class
 from environments.settings import EnvironmentSettings
 from environments.tasks import TaskSettings
 
 RETRY_DELAY = 2.0
-"""Seconds until the next step after one that a backend's fault has cut short."""
+"""Seconds until the next step after a step failed by an unexpected error of a backend."""
 REFUSALS = 6
-"""How often in a row an engine may refuse before leases fail; with the pauses, half a minute."""
-ENDED_AT_ONCE = 16
-"""How many environments are removed at the same time when the pool is closed."""
+"""Consecutive refusals by an engine before waiting leases fail; with backoff, about half a minute."""
+CLEANUPS_AT_ONCE = 16
+"""Number of environments cleaned up in parallel when the pool closes."""
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStats:
-    """The numbers of a pool at one moment. `idle + lent + starting + ending` is never above its `max`."""
+    """Counts of a pool at one moment. `idle + lent + starting + ending` never exceeds `max`."""
 
     idle: int
-    """Environments that are ready and lent to nobody."""
+    """Ready environments without a lease."""
     lent: int
-    """Environments that are in use."""
+    """Leased environments."""
     starting: int
-    """Environments that are being started, or made anew behind a use."""
+    """Environments being started, or reset after a lease."""
     ending: int
-    """Environments that are being removed."""
+    """Environments being removed."""
     waiting: int
-    """Borrowers that wait for one."""
+    """Leases waiting for an environment."""
     started: int
-    """Environments that have been started since the pool was made."""
+    """Successful starts since the pool was created."""
     failed: int
-    """Starts that have failed since."""
+    """Failed starts since the pool was created."""
 
 
 class Pool:
-    """Lends environments that are ready: their target is up and their session open. It is thread-safe.
+    """A pool of ready environments, with target and session up. Thread-safe.
 
-    Each is used by one borrower, and then removed, unless `uses` says otherwise. Leave the `with` block, or call
-    `close`, and nothing stays behind.
+    Each environment serves one lease and is then removed, unless `uses` allows more. Leave the `with` block, or call
+    `close`, to remove all environments.
 
     Args:
-        settings: A backend's name, all settings, or the arguments of `create_environment` by name, where `backend`
-            names the backend; None is what is configured. Each environment gets a `task_id` of its own.
-        min: How many are to be ready for whoever comes next.
-        max: How many there may be at once, with those that are being started or removed, as these are still there.
-        idle: Seconds after which one goes that nobody has needed, if there are more than `min`.
-        uses: How many borrowers one may have, one after the other. For each but the first, what was started before is
-            ended and a new session begins; the files are those that the borrowers before have left.
-        start_rate: How many starts may begin in a second, with those of other pools on the same engine, host or
-            service; None is the backend's own.
-        max_starting: How many starts may be under way, in the same way.
+        settings: Name of a backend, loaded settings, or arguments of `create_environment` by name, with `backend` as
+            the backend's name; None uses the configuration. Each environment gets its own `task_id`.
+        min: Number of environments kept ready for the next leases.
+        max: Maximum number of environments, including those being started or removed.
+        idle: Seconds until an idle environment beyond `min` is removed.
+        uses: Maximum leases of one environment. Before each further lease, all processes are ended and a new session
+            begins; files of earlier leases stay.
+        start_rate: Maximum starts a second, shared with other pools on the same engine, host or service; None is the
+            backend's default.
+        max_starting: Maximum starts in progress, shared likewise.
 
     Raises:
-        SettingsError: The settings are not in order.
+        SettingsError: The settings are invalid.
         MissingExtraError: The backend's client library is not installed.
-        TypeError: A number is none.
-        ValueError: A number is one that cannot be.
+        TypeError: A number has the wrong type.
+        ValueError: A number is out of range.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Pool:
         self._hooks: Mapping[str, Any] = {}
         if isinstance(settings, EnvironmentSettings):
             self.settings = settings
-            """What its environments have in common."""
+            """Common settings of all environments."""
         else:
             asked = TaskSettings(settings if isinstance(settings, Mapping) else {"backend": settings})
             self.settings, self._hooks = asked.loaded(), asked.hooks
@@ -114,24 +114,24 @@ class Pool:
         self._name = f"backend {self.settings.env!r}"
         self._task_ids = (f"{self.settings.task_id}-{secrets.token_hex(3)}-{number}" for number in itertools.count(1))
         self._pid = os.getpid()
-        # The rest is the loop thread's.
-        self._idle: list[Member] = []
-        self._lent: set[Member] = set()
-        self._starting: set[Member] = set()
-        self._ending: set[Member] = set()
+        # The rest belongs to the loop thread.
+        self._idle: list[PooledEnvironment] = []
+        self._lent: set[PooledEnvironment] = set()
+        self._starting: set[PooledEnvironment] = set()
+        self._ending: set[PooledEnvironment] = set()
         self._waiting: deque[Lease] = deque()
         self._refusal: BaseException | None = None
         self._started = self._failed = self._failed_in_a_row = 0
-        self._stock_again = 0.0
-        """When the stock may be filled again after a start that has failed, on the monotonic clock."""
-        self._looked = time.monotonic()
+        self._retry_at = 0.0
+        """Earliest time to start environments ahead after a failed start, on the monotonic clock."""
+        self._last_check = time.monotonic()
         self._changed = asyncio.Event()
-        self._keeping: asyncio.Task[None] | None = None
+        self._maintenance: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._jobs: set[asyncio.Task[None]] = set()
-        atexit.register(self.close)  # behind the import of the backend, whose environments are ended before otherwise
+        self._tasks: set[asyncio.Task[None]] = set()
+        atexit.register(self.close)  # after the backend's import, so that `close` runs before the backend's own exit
         if min:
-            current().soon(self._begin)
+            current().soon(self._start_maintenance)
 
     # In the caller's thread.
 
@@ -139,19 +139,19 @@ class Pool:
     def environment(
         self, timeout: float | None = None, *, interrupt: threading.Event | None = None
     ) -> Iterator[BaseEnvironment]:
-        """Lend an environment for the block. Those who wait for one are served in the order in which they came.
+        """Lease an environment for the block. Waiting leases are served in order.
 
         Args:
-            timeout: Seconds to wait for one; None is for as long as it takes. The wait also ends with the scope or the
-                `start_limit` of the current thread.
-            interrupt: Ends the wait when it is set.
+            timeout: Maximum seconds to wait; None is no limit. The wait also ends with the scope or the `start_limit`
+                of the current thread.
+            interrupt: Event that ends the wait.
 
         Raises:
-            EnvironmentStartError: One could not be started; a `StartStoppedError` if it took too long.
+            EnvironmentStartError: The start failed; a `StartStoppedError` after the time-out.
             CallCancelledError: The wait was interrupted, or the scope cancelled.
             TerminalError: The pool was closed, or belongs to another process.
-            TypeError: The timeout is no number.
-            ValueError: It is below 0.
+            TypeError: The timeout is not a number.
+            ValueError: The timeout is below 0.
         """
         lease = self.new_lease(timeout, interrupt)
         try:
@@ -162,26 +162,27 @@ class Pool:
             self.release(lease)
 
     def new_lease(self, timeout: float | None, interrupt: threading.Event | None = None) -> Lease:
+        """Return a lease for `acquire`, for callers on an event loop. Arguments and errors: see `environment`."""
         self._check_process()
         if timeout is not None:
-            timeout = check_patience(timeout)
+            timeout = check_timeout(timeout)
         check_scope()
         return Lease(self.settings.env, timeout, interrupt)
 
     def release(self, lease: Lease) -> None:
-        """End a lease, in any thread: its environment is made anew for the next one, or removed."""
+        """End a lease, in any thread. Its environment is reset for the next lease, or removed."""
         if self._is_ours:
-            current().soon(self._take_back, lease)
+            current().soon(self._end_lease, lease)
 
     def stats(self) -> PoolStats:
-        """Return how many environments there are, and what they do."""
+        """Return the counts of the pool."""
         self._check_process()
         return run(lambda _: self._count())
 
     def close(self) -> None:
-        """Remove all environments, also those that are lent or being started, and return when they are gone.
+        """Remove all environments, including those leased or being started, and return when they are gone.
 
-        Those who wait for one are told. Safe to call twice, and from any thread. In a forked child it does nothing.
+        Waiting leases fail. A second call does nothing; callable from any thread. In a forked child, does nothing.
         """
         if self._is_ours:
             run(lambda _: self._close())
@@ -194,8 +195,8 @@ class Pool:
     def _check_process(self) -> None:
         if not self._is_ours:
             raise TerminalError(
-                f"this pool (backend {self.settings.env!r}) belongs to process {self._pid}, of which this one is a "
-                "fork; make one here"
+                f"this pool (backend {self.settings.env!r}) belongs to process {self._pid}, the parent of this fork; "
+                "create a pool in this process"
             )
 
     def __enter__(self) -> Self:
@@ -206,7 +207,7 @@ class Pool:
     ) -> None:
         self.close()
 
-    # On the loop thread: the stock. What a backend can only do by waiting runs on worker threads.
+    # On the loop thread: maintenance. Blocking calls of a backend run on worker threads.
 
     async def _count(self) -> PoolStats:
         return PoolStats(
@@ -219,47 +220,47 @@ class Pool:
             failed=self._failed,
         )
 
-    def _begin(self) -> None:
-        """Begin to keep the stock, unless that was done."""
-        if self._keeping is None and self._closing is None:
+    def _start_maintenance(self) -> None:
+        """Start the maintenance task, unless running."""
+        if self._maintenance is None and self._closing is None:
             self._place.watch(self._changed.set)
-            self._keeping = _apart(self._keep())
+            self._maintenance = _detached_task(self._maintain())
 
-    async def _keep(self) -> None:
+    async def _maintain(self) -> None:
         while self._closing is None:
             self._changed.clear()
             try:
                 wait = await self._step()
-            except Exception as error:  # nothing that a backend raises may end the pool
-                log.warning("%s: the pool could not be kept: %r", self._name, error)
+            except Exception as error:  # no error of a backend may end the pool
+                log.warning("%s: the pool's maintenance failed and is tried again: %r", self._name, error)
                 wait = RETRY_DELAY
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if wait == math.inf else wait):
                     await self._changed.wait()
 
     async def _step(self) -> float:
-        """Remove and start what is due, and return seconds until there may be more to do."""
+        """Remove and start environments as due, and return seconds until the next step."""
         waits = [self._remove_old(), await self._remove_lost()]
         while (wait := self._next_start()) == 0:
             if wait := self._place.begin(self._limits):
                 break
-            member = Member()
+            member = PooledEnvironment()
             self._starting.add(member)
-            self._job(self._start(member))
+            self._spawn(self._start(member))
         return min(*waits, wait)
 
     def _next_start(self) -> float:
-        """Return seconds until another environment is to be started; infinity if none is."""
+        """Return seconds until the next start is due; infinity if none is."""
         supply = len(self._idle) + len(self._starting)
         total = supply + len(self._lent) + len(self._ending)
         if self._closing or total >= self._max or supply >= len(self._waiting) + self._min:
             return math.inf
         if supply < len(self._waiting):
             return 0.0
-        return max(0.0, self._stock_again - time.monotonic())
+        return max(0.0, self._retry_at - time.monotonic())
 
     def _remove_old(self) -> float:
-        """Remove those above `min` that were idle for too long, and return seconds until there may be another."""
+        """Remove environments beyond `min` after their idle time, and return seconds until the next removal."""
         spare = max(0, len(self._idle) - self._min)
         now = time.monotonic()
         old = [each for each in self._idle[:spare] if now - each.idle_since >= self._idle_limit]
@@ -268,57 +269,57 @@ class Pool:
         return math.inf if len(old) == spare else max(0.0, self._idle[0].idle_since + self._idle_limit - now)
 
     async def _remove_lost(self) -> float:
-        """Remove those that were lost while they were idle, and return seconds until the next look."""
+        """Remove idle environments whose target was lost, and return seconds until the next check."""
         if not self._idle:
             return math.inf
         interval = self._limits.look_interval
-        if time.monotonic() - self._looked >= interval:
-            self._looked = time.monotonic()
+        if time.monotonic() - self._last_check >= interval:
+            self._last_check = time.monotonic()
             for member in self._idle.copy():
                 if not await in_worker(_is_ready, member) and member in self._idle:
                     log.info("%s: an environment was lost before it was lent", self._name)
                     self._remove(member)
-        return max(0.0, self._looked + interval - time.monotonic())
+        return max(0.0, self._last_check + interval - time.monotonic())
 
     # On the loop thread: starts.
 
-    async def _start(self, member: Member) -> None:
-        """Make an environment and start it. The place has let it begin."""
+    async def _start(self, member: PooledEnvironment) -> None:
+        """Create and start an environment, permitted by the place."""
         try:
             settings = replace(self.settings, task_id=next(self._task_ids))
             member.env = await in_worker(lambda: environment_of(settings, **self._hooks))
             self._check_open()
             await done(member.env.prepare)
-        except BaseException as error:  # whatever a backend that was installed apart, or a user's callback, raises
-            self._start_failed(error)
-            await self._end(member)
+        except BaseException as error:  # any error of an external backend or of a user's callback
+            self._on_start_failed(error)
+            await self._clean_up(member)
         else:
             self._place.end(refused=False)
             self._started += 1
             self._failed_in_a_row, self._refusal = 0, None
-            self._have_started(member)
+            self._on_started(member)
 
-    def _have_started(self, member: Member) -> None:
-        if member in self._starting:  # else it is being removed, as the pool was closed
+    def _on_started(self, member: PooledEnvironment) -> None:
+        if member in self._starting:  # False during removal, once the pool is closed
             self._starting.discard(member)
-            self._have_idle(member)
+            self._add_idle(member)
 
-    def _start_failed(self, error: BaseException) -> None:
+    def _on_start_failed(self, error: BaseException) -> None:
         meaning = verdict(error)
-        refusals = self._place.end({Verdict.BUSY: True, Verdict.WRONG: False}.get(meaning))
+        refusals = self._place.end({Verdict.BUSY: True, Verdict.PERMANENT: False}.get(meaning))
         if self._closing:
             return
         log.info("%s: a start of the pool has failed: %s", self._name, error)
         self._failed += 1
         self._failed_in_a_row += 1
-        self._stock_again = time.monotonic() + delay(self._failed_in_a_row)
+        self._retry_at = time.monotonic() + delay(self._failed_in_a_row)
         if meaning is Verdict.BUSY:
             self._refusal = error
             for lease in self._waiting:
                 lease.refusal = error
-        if meaning is Verdict.WRONG or (meaning is Verdict.BUSY and refusals >= REFUSALS):
+        if meaning is Verdict.PERMANENT or (meaning is Verdict.BUSY and refusals >= REFUSALS):
             self._fail_all(error)
-        elif meaning is Verdict.CHANCE and self._waiting:
+        elif meaning is Verdict.TRANSIENT and self._waiting:
             self._waiting.popleft().fail(error)
 
     def _fail_all(self, error: BaseException) -> None:
@@ -328,17 +329,17 @@ class Pool:
     # On the loop thread: leases.
 
     async def acquire(self, lease: Lease) -> BaseEnvironment:
-        """Give a lease the environment that was ready last, or have it wait behind the others.
+        """Grant a lease the most recently used environment, or queue the lease. Called on the loop.
 
         Raises:
             TerminalError: The pool was closed.
-            EnvironmentStartError, CallCancelledError: As `environment` does.
+            EnvironmentStartError, CallCancelledError: See `environment`.
         """
         self._check_open()
-        self._begin()
+        self._start_maintenance()
         lease.refusal = self._refusal
         self._waiting.append(lease)
-        self._serve()
+        self._grant_leases()
         self._changed.set()
         while True:
             member = await lease.wait()
@@ -348,27 +349,27 @@ class Pool:
             self._remove(member)
             self._check_open()
             lease.member = None
-            self._waiting.appendleft(lease)  # before all others
-            self._serve()
+            self._waiting.appendleft(lease)  # first in the queue
+            self._grant_leases()
 
     def _check_open(self) -> None:
         if self._closing:
             raise _closed()
 
-    def _have_idle(self, member: Member) -> None:
+    def _add_idle(self, member: PooledEnvironment) -> None:
         member.idle_since = time.monotonic()
         self._idle.append(member)
-        self._serve()
+        self._grant_leases()
         self._changed.set()
 
-    def _serve(self) -> None:
+    def _grant_leases(self) -> None:
         while self._waiting and self._idle:
             member = self._idle.pop()
             member.uses += 1
             self._lent.add(member)
             self._waiting.popleft().grant(member)
 
-    def _take_back(self, lease: Lease) -> None:
+    def _end_lease(self, lease: Lease) -> None:
         if lease in self._waiting:
             self._waiting.remove(lease)
         member, lease.member = lease.member, None
@@ -377,88 +378,88 @@ class Pool:
         elif not lease.has_begun:
             self._lent.discard(member)
             member.uses -= 1
-            self._have_idle(member)
+            self._add_idle(member)
         elif member.uses < self._uses:
             self._lent.discard(member)
             self._starting.add(member)
-            self._job(self._renew(member))
+            self._spawn(self._reset(member))
         else:
             self._remove(member)
 
-    async def _renew(self, member: Member) -> None:
-        """Prepare an environment for the next lease."""
+    async def _reset(self, member: PooledEnvironment) -> None:
+        """Reset an environment for the next lease."""
         assert member.env
         try:
             await done(member.env.renew)
             await done(member.env.prepare)
         except BaseException as error:
             log.info("%s: an environment is not lent again: %s", self._name, error)
-            await self._end(member)
+            await self._clean_up(member)
         else:
-            self._have_started(member)
+            self._on_started(member)
 
     # On the loop thread: ends.
 
-    def _remove(self, member: Member) -> None:
-        """Remove an environment, wherever it is, in a task of its own."""
-        self._have_ending(member)
-        self._job(self._end(member))
+    def _remove(self, member: PooledEnvironment) -> None:
+        """Remove an environment in any state, in a separate task."""
+        self._mark_ending(member)
+        self._spawn(self._clean_up(member))
 
-    def _have_ending(self, member: Member) -> None:
+    def _mark_ending(self, member: PooledEnvironment) -> None:
         if member in self._idle:
             self._idle.remove(member)
         self._lent.discard(member)
         self._starting.discard(member)
         self._ending.add(member)
 
-    async def _end(self, member: Member) -> None:
-        self._have_ending(member)
+    async def _clean_up(self, member: PooledEnvironment) -> None:
+        self._mark_ending(member)
         try:
             if member.env:
                 await done(member.env.cleanup)
-        except BaseException as error:  # a backend that was installed apart may raise anything
+        except BaseException as error:  # an external backend may raise anything
             what = str(error) if isinstance(error, TerminalError) else type(error).__name__
             log.warning("%s: an environment could not be cleaned up: %s", self._name, what)
         self._ending.discard(member)
         self._changed.set()
 
     async def _close(self) -> None:
-        """End everything. All callers wait for one end, which goes on when they are cut short."""
+        """Close the pool. All callers wait for one task, which continues if a caller is cancelled."""
         if self._closing is None:
-            self._closing = spawn(self._end_all())
+            self._closing = spawn(self._clean_up_all())
         await shielded(self._closing)
 
-    async def _end_all(self) -> None:
+    async def _clean_up_all(self) -> None:
         self._place.unwatch(self._changed.set)
         self._changed.set()
         self._fail_all(_closed())
-        room = asyncio.Semaphore(ENDED_AT_ONCE)
+        room = asyncio.Semaphore(CLEANUPS_AT_ONCE)
 
-        async def end(member: Member) -> None:
+        async def end(member: PooledEnvironment) -> None:
             async with room:
-                await self._end(member)
+                await self._clean_up(member)
 
         await asyncio.gather(*map(end, {*self._idle, *self._lent, *self._starting}))
-        while self._jobs:
-            await asyncio.wait(self._jobs)
-        if self._keeping:
-            await shielded(self._keeping)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._maintenance:
+            await shielded(self._maintenance)
 
-    def _job(self, work: Coroutine[Any, Any, None]) -> None:
-        job = _apart(work)
-        self._jobs.add(job)
-        job.add_done_callback(self._jobs.discard)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        job = _detached_task(work)
+        self._tasks.add(job)
+        job.add_done_callback(self._tasks.discard)
 
 
-def _apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Run a coroutine outside of the scope and the limits of the lease that has caused it.
+def _detached_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run a coroutine outside of the scope and limits of the lease that caused it.
 
-    The end of the program does not wait for it: `close` is called there.
+    The program's exit does not wait for the task, as `close` runs at exit.
     """
     return current().loop.create_task(work, context=Context())
 
 
-def _is_ready(member: Member) -> bool:
+def _is_ready(member: PooledEnvironment) -> bool:
     return member.env is not None and member.env.is_ready
 
 

@@ -143,7 +143,7 @@ class ChildStream(Stream):
     def _begin(self) -> None:
         thread = current()
         self._loop, self._poller = thread.loop, thread.poller
-        self._look, self._rest = thread.delay(REST), thread.delay(LONG_REST)
+        self._look, self._rest = thread.timer(REST), thread.timer(LONG_REST)
         self._outgoing = Outgoing(self._input, self._end_input)
         self._code: asyncio.Future[int] = self._loop.create_future()
         if self._end_of_child >= 0:
@@ -180,27 +180,27 @@ class ChildStream(Stream):
         descriptor = self._files[2].fileno()
         if not reports:
             if self._is_resting:
-                self._look.end(self)
-                self._rest.begin(self, self._watch_again)
+                self._look.cancel(self)
+                self._rest.schedule(self, self._watch_again)
             return
         if self._is_resting:
-            self._rest.end(self)
+            self._rest.cancel(self)
             self._readable(descriptor)  # the previous report: keeps the pipe from filling up
         elif descriptor in self._channels:
             self._is_resting = True
             self._poller.watch_readable(descriptor, None)
-        self._look.begin(self, partial(self._look_at_report, descriptor))
+        self._look.schedule(self, partial(self._look_at_report, descriptor))
 
     def _look_at_report(self, descriptor: int) -> None:
         self._readable(descriptor)
-        if not self._rest.has(self):  # the report is incomplete
+        if not self._rest.is_scheduled(self):  # the report is incomplete
             self._watch_again()
 
     def _watch_again(self) -> None:
         if self._is_resting:
             self._is_resting = False
-            self._look.end(self)
-            self._rest.end(self)
+            self._look.cancel(self)
+            self._rest.cancel(self)
             if not self._is_paused:
                 self._read_all()
 
@@ -306,8 +306,8 @@ class ChildStream(Stream):
         if not self._is_closed:
             self.pause()
             self._is_closed = True
-            self._look.end(self)
-            self._rest.end(self)
+            self._look.cancel(self)
+            self._rest.cancel(self)
             self._outgoing.close()
             may_kill = True
             if not self._code.done():

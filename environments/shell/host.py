@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from environments.errors import EnvironmentLostError
 from environments.factory import host_at, host_over
-from environments.loop import Call, Pieces, current, run, shielded, spawn
+from environments.loop import Call, OutputQueue, current, run, shielded, spawn
 from environments.output import Channel, LiveText
 from environments.settings import EnvironmentSettings
 from environments.shell.lifecycle import answered
@@ -159,7 +159,7 @@ async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
 class _Program(Discard):
     """The output of a program, see `Receiver`, and its early end."""
 
-    def __init__(self, stream: Stream, pieces: Pieces | None) -> None:
+    def __init__(self, stream: Stream, pieces: OutputQueue | None) -> None:
         self._stream = stream
         self.output = Output(MOST_OUTPUT, separate=True, pieces=pieces)
         self.output.stream = stream

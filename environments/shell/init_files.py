@@ -17,7 +17,7 @@ from environments.shell.pool import Shells
 from environments.shell.run import Running, outcome_of
 from environments.shell.shell import Shell
 from environments.shell.state import SessionState, with_variables_of
-from environments.starting import reason_to_leave, stopped_error
+from environments.starting import stop_reason, stopped_error
 
 if TYPE_CHECKING:
     from environments.settings import EnvironmentSettings
@@ -168,7 +168,7 @@ class _Unwanted(threading.Event):
         self.interrupted = interrupted
 
     def is_set(self) -> bool:
-        return self.interrupted() or reason_to_leave() is not None
+        return self.interrupted() or stop_reason() is not None
 
 
 def _choosing(dialect: Dialect, choices: list[list[InitFile]]) -> str:

@@ -18,7 +18,7 @@ from environments.cancellation import current_start_limit
 from environments.errors import CLEANED_UP, EnvironmentLostError, EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.loop import STOP_LIMIT, current, done_within, in_worker, run, shielded, spawn
-from environments.starting import Start, current_start, reason_to_leave, stopped_error
+from environments.starting import Start, current_start, stop_reason, stopped_error
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
@@ -167,7 +167,7 @@ class Lifecycle:
 
     def check_patience(self, is_interrupted: Callable[[], bool]) -> None:
         """Raise StartStoppedError if the current task's caller no longer waits."""
-        reason = ("it was interrupted", False) if is_interrupted() else reason_to_leave()
+        reason = ("it was interrupted", False) if is_interrupted() else stop_reason()
         if reason:
             raise stopped_error(self._name, *reason)
 
@@ -352,14 +352,14 @@ class Starting:
         self._waiting += 1
         try:
             while not self._task.done() and (late or not self.start.stopped):
-                if reason := reason_to_leave():
+                if reason := stop_reason():
                     raise stopped_error(self.start.backend, *reason)
                 patience = LOOK_AGAIN if limit is None else min(limit.left, LOOK_AGAIN)
                 await done_within(self._task, patience)
         finally:
             self._waiting -= 1
             if not self._waiting and not self._task.done() and not self.start.stopped:
-                self.start.mark_stopped(*(reason_to_leave() or ("its last caller left", False)))
+                self.start.mark_stopped(*(stop_reason() or ("its last caller left", False)))
                 self.start.abort()
                 await shielded(spawn(self.join(STOP_GRACE)))
         if self.start.stopped and not late:

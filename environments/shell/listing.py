@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from environments.files import removing
+from environments.files import removal_command
 from environments.found_target import FoundTarget
 from environments.owner import Owner
 from environments.shell.cleanup import end_processes_of
@@ -133,4 +133,4 @@ def _end(way: _Way, name: str) -> None:
         end_processes_of(env, name)
         if seen := _look(env).get(name):
             for directory in seen.directories:
-                env.run_control(removing(directory))
+                env.run_control(removal_command(directory))

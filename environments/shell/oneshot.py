@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from environments.errors import CallCancelledError, StartStoppedError
-from environments.loop import Pieces, shielded, spawn
+from environments.loop import OutputQueue, shielded, spawn
 from environments.options import CheckedCommand
 from environments.process import GRACE
 from environments.result import CommandResult
@@ -47,7 +47,7 @@ class OneshotRunner:
         """The running commands."""
 
     async def execute(
-        self, command: CheckedCommand, user: TargetUser | None, pieces: Pieces | None = None
+        self, command: CheckedCommand, user: TargetUser | None, pieces: OutputQueue | None = None
     ) -> Outcome | CommandResult:
         """Run a command, see `BaseEnvironment.execute_oneshot`.
 

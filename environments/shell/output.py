@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 
-from environments.loop import Pieces, in_worker, shielded, spawn
+from environments.loop import OutputQueue, in_worker, shielded, spawn
 from environments.output import AttachedProcess, BoundedCapture, Channel, LoopSink, OutputSink
 from environments.result import CommandResult
 from environments.shell.stream import Stream
@@ -31,7 +31,7 @@ class Output:
         pieces: Delivers pieces to a callback; None without a callback.
     """
 
-    def __init__(self, limit: int, separate: bool = False, pieces: Pieces | None = None) -> None:
+    def __init__(self, limit: int, separate: bool = False, pieces: OutputQueue | None = None) -> None:
         self.stdout = BoundedCapture(limit)
         self.stderr = BoundedCapture(limit) if separate else None
         self.stream: Stream | None = None
@@ -76,7 +76,7 @@ class Delivery:
         """The output's stream."""
         self.error: Exception | None = None
         self._sink, self._on_error = sink, on_error
-        self._pieces = Pieces(self._wake)
+        self._pieces = OutputQueue(self._wake)
         self._delivering: asyncio.Task[None] | None = None
 
     def add(self, channel: Channel, data: bytes) -> None:

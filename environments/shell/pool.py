@@ -31,7 +31,7 @@ from environments.shell.shell import Ended, Shell, open_shell
 from environments.shell.state import SessionState
 from environments.shell.stream import BlockingStream, Discard, Stream, Terminal, as_stream
 from environments.shell.watchdogs import Watchdogs
-from environments.starting import is_unwanted
+from environments.starting import is_abandoned
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
@@ -327,7 +327,7 @@ class ShellPool:
                 async with asyncio.timeout(CANCEL_POLL):
                     await slots.acquire()
                     return
-            if is_unwanted():
+            if is_abandoned():
                 raise CallCancelledError("the call was cancelled while it waited for another command's end")
             if current().loop.time() > deadline:
                 raise TerminalError(
@@ -421,10 +421,10 @@ class Control(ShellPool):
         if self._reserving or not self.shells.life.is_open:
             return
         thread = current()
-        thread.delay(RESERVE_DELAY).begin(self, self._reserve_if_busy)
+        thread.timer(RESERVE_DELAY).schedule(self, self._reserve_if_busy)
         if not self._is_due:
             self._is_due = True
-            thread.delay(LONGEST_RESERVE_DELAY).begin(self, self._begin_reserve)
+            thread.timer(LONGEST_RESERVE_DELAY).schedule(self, self._begin_reserve)
 
     def _reserve_if_busy(self) -> None:
         if self.shells.env.busy:
@@ -438,7 +438,7 @@ class Control(ShellPool):
     def _end_delays(self) -> None:
         self._is_due = False
         for seconds in (RESERVE_DELAY, LONGEST_RESERVE_DELAY):
-            current().delay(seconds).end(self)
+            current().timer(seconds).cancel(self)
 
     async def _reserve(self) -> None:
         # Also imports the modules that end a command: later there may be no file descriptor left to read them.

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from environments.cancellation import check_scope, ended_in_scope
+from environments.cancellation import check_scope, on_scope_cancel
 from environments.errors import (
     EnvironmentLostError,
     ProcessEndedError,
@@ -22,7 +22,7 @@ from environments.errors import (
 )
 from environments.log import logger
 from environments.loop import Call, current, done_within, in_worker, on_loop, shielded, spawn
-from environments.options import CheckedCommand, check_patience, check_text
+from environments.options import CheckedCommand, check_text, check_timeout
 from environments.output import Channel, LoopSink, OutputSink, ReadableSink, incomplete_bytes
 from environments.plain_number import plain_number
 from environments.process import Background, Process, Terminal
@@ -275,7 +275,7 @@ class ShellProcess(Process):
     @on_loop
     async def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
         search = OutputSearch(wanted)
-        seconds = math.inf if timeout is None else check_patience(timeout)
+        seconds = math.inf if timeout is None else check_timeout(timeout)
         if self._given_sink is not None:
             raise UnsupportedError("the process was started with a sink, which receives its output; search there")
         try:
@@ -495,7 +495,7 @@ class UnreadOutput:
         deadline = loop.time() + seconds
         self._searches += 1
         try:
-            with ended_in_scope(lambda: current().soon(self._wake)):
+            with on_scope_cancel(lambda: current().soon(self._wake)):
                 while True:
                     check_scope()
                     changed = self._changed

@@ -115,9 +115,9 @@ class Running:
         Raises:
             TerminalError: The command could not be ended, or did not begin.
         """
-        looks = self._thread.delay(BEGIN_LIMIT)
+        looks = self._thread.timer(BEGIN_LIMIT)
         if limit > BEGIN_LIMIT:
-            looks.begin(self, partial(self._look_at_time, limit, BEGIN_LIMIT))
+            looks.schedule(self, partial(self._look_at_time, limit, BEGIN_LIMIT))
         else:
             self._timer = self._loop.call_later(max(0.0, limit), self._look_at_time, limit, limit)
         if event:
@@ -134,7 +134,7 @@ class Running:
             await self._abandoned()
             raise
         finally:
-            looks.end(self)
+            looks.cancel(self)
             if self._timer:
                 self._timer.cancel()
             if self._poll:

@@ -28,7 +28,7 @@ from environments.shell.pool import ATTEMPTS, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
 from environments.shell.shell import IN_PLACE, NOWHERE, REPORT_LIMIT, Shell, State
 from environments.shell.state import SessionState, with_variables_of
-from environments.starting import is_unwanted
+from environments.starting import is_abandoned
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
@@ -138,7 +138,7 @@ class Session:
             self._env.life.check()
             return await self._until_begun(call, command)
         except StartStoppedError:
-            if not self._end_asked and not is_unwanted():
+            if not self._end_asked and not is_abandoned():
                 raise
             return CommandResult.never_ran(self.known_cwd or "")
         finally:

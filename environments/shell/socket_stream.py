@@ -32,7 +32,7 @@ class SocketStream(Stream):
 
     def _begin(self) -> None:
         thread = current()
-        self._poller, self._rest = thread.poller, thread.delay(REST)
+        self._poller, self._rest = thread.poller, thread.timer(REST)
         self._is_resting = False
         self._outgoing = Outgoing(self._socket.fileno(), self._shut)
         if self._early:
@@ -81,11 +81,11 @@ class SocketStream(Stream):
         if reports:
             self.pause()
             self._is_resting = True
-            self._rest.begin(self, self.resume)
+            self._rest.schedule(self, self.resume)
 
     def _rested(self) -> None:
         self._is_resting = False
-        self._rest.end(self)
+        self._rest.cancel(self)
 
     def pause(self) -> None:
         self._rested()

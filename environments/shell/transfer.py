@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from environments.cancellation import check_scope
 from environments.local_files import PIECE
-from environments.loop import Pieces, current, in_worker, spawn
+from environments.loop import OutputQueue, current, in_worker, spawn
 from environments.options import CheckedCommand
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
@@ -161,7 +161,7 @@ class Arriving(Words):
     def __init__(self) -> None:
         super().__init__()
         self._bell = _thread.allocate_lock()
-        self._pieces = Pieces(self._ring_soon)
+        self._pieces = OutputQueue(self._ring_soon)
         self._unannounced = 0
         self._due: asyncio.TimerHandle | None = None
         self._rest, self._begin = b"", 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError, UnsupportedError
-from environments.files import removing
+from environments.files import removal_command
 from environments.result import CommandResult
 from environments.shell.dialect.commands import FOUND, Way, becoming, finding, in_temporary_directory, making_scratch
 from environments.shell.lifecycle import answered, weakly
@@ -163,7 +163,7 @@ class Scratch:
             self._path = ""
             # An earlier directory may still be there: a lost target may be the same machine.
             beside = in_temporary_directory(f"hermes-{self._env.id}-")
-            await self._ran(f"{removing(made)}; rm -rf -- {beside}*")
+            await self._ran(f"{removal_command(made)}; rm -rf -- {beside}*")
 
 
 def made_of(backend: str, output: str, exit_code: int) -> str:

@@ -1,1 +1,1 @@
-"""The same stream, made of short commands and files, for services that have nothing better."""
+"""Duplex streams made of short commands and files, for services without streams."""

@@ -1,7 +1,7 @@
-"""Environments on services that run short commands and move files, and have no duplex stream to a process.
+"""Environments on services with short commands and file transfer, but no duplex stream to a process.
 
-The shells are the same as everywhere, and as warm; only their streams are made of commands and files of the target,
-see `polled_stream`. A command of the session so costs one round trip, and the session keeps all that a shell keeps.
+The shells are the same as on other backends, and equally warm. Only their streams are made of commands and files, see
+`PolledStream`. A command of a session costs one round trip, and the session keeps its whole state.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from environments.short_commands.stream import PolledStream
 from environments.starting import StartLimits
 
 CONTROL_TIMEOUT = 30.0
-"""Seconds a command of our own may take: a service that answers at all does so by then."""
+"""Seconds for an internal command; a live service answers by then."""
 
 ANY_ID = "????????-[0-9]*-*-*"
-"""A pattern of the shell for the id of an environment, see `Owner.mark`."""
+"""Shell pattern for the id of an environment, see `Owner.mark`."""
 
-# An earlier directory is there if the target was lost and came back with its files.
+# An earlier directory remains if a lost target came back with its files.
 _PREPARE = r"""
 umask 077
 for old in "${{TMPDIR:-/tmp}}"/hermes-{old}-*; do
@@ -41,13 +41,13 @@ printf '@@%s' "$d"
 
 
 class PerCommandEnvironment(PersistentShellEnvironment):
-    """Everything but a few questions to the service: how to start and stop, run a short command, move a file."""
+    """An environment on a service; a subclass starts and stops the target, runs short commands and moves files."""
 
     has_duplex_streams = False
-    """True if the service has turned out to have duplex streams, so that shells are made of those."""
+    """True if the service turned out to have duplex streams; shells then use these."""
     has_base64 = True
     is_fresh = False
-    """True if the target was just made for this environment, so that scratch directories in it came with its image."""
+    """True if the target is new. Scratch directories in it are then leftovers of its image."""
     streams_lag = True
     has_reserve = False
 
@@ -57,35 +57,34 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
-        """Return how fast targets should be started, see `BaseEnvironment`. To look at one is a call of the service."""
+        # A look at a target costs a call of the service.
         return replace(super().start_limits(settings), look_interval=60.0)
 
-    # What a backend answers, besides start_target, stop_target and target_loss.
+    # The part of a backend, besides start_target, stop_target and target_loss.
 
     @abstractmethod
     async def run_once(self, text: str, timeout: float) -> CommandResult:
-        """Run shell text in a POSIX shell of the target and wait for it, beside others.
+        """Run shell text in a POSIX shell of the target, at the same time as others, and wait for its end.
 
-        All that is run may be run twice without harm, so that a fault that may pass is tried again, also when it
-        cannot be known whether the command has begun.
+        The text may run twice without harm. So a transient fault is retried, even if the command may have begun.
 
         Args:
-            text: Shell text, which must not show in the target's process list.
-            timeout: Seconds by which an answer must have come.
+            text: Shell text; must not show in the target's process list.
+            timeout: Seconds for the answer.
 
         Returns:
-            The output, with standard error in it, and the exit code.
+            The output, with standard error merged in, and the exit code.
 
         Raises:
-            TerminalError: No answer came.
+            TerminalError: There was no answer.
         """
 
     @abstractmethod
     async def put_native(self, source: bytes | Path, path: str) -> None:
-        """Write bytes, or a file of this machine, to a path of the target whose directory exists.
+        """Write bytes, or a file of this machine, to a path in an existing directory of the target.
 
         Raises:
-            TerminalError: It could not be written.
+            TerminalError: The write failed.
         """
 
     @abstractmethod
@@ -93,7 +92,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """Yield a file of the target, piece by piece.
 
         Raises:
-            TerminalError: It could not be read.
+            TerminalError: The read failed.
         """
 
     async def get_native(self, path: str) -> bytes:
@@ -104,11 +103,10 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """Start a process on a terminal, see `PersistentShellEnvironment.open_stream`."""
         raise UnsupportedError(f"backend {self.settings.env!r} has no pty; start the command without one")
 
-    # What follows from that.
+    # The common part.
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this backend can do here, see `BaseEnvironment`."""
         has_terminal = type(self).open_terminal is not PerCommandEnvironment.open_terminal
         return replace(
             super().capabilities, duplex=self.has_duplex_streams, pty=self.has_duplex_streams or has_terminal
@@ -116,26 +114,26 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the target is still there. The service is asked, as no stream reports that it is gone."""
+        # No stream reports the loss of the target, so the service is polled.
         return super().is_ready and self.run_on_loop(lambda _: self.shells.why_lost()) is None
 
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the target, see `StreamOpener`. Without a terminal it starts with the first write."""
+        # Without a terminal, the process starts with the first write.
         if terminal:
             return await self.open_terminal(argv, terminal)
         return PolledStream(self, await self.scratch.directory(), argv)
 
     @property
     def is_ending(self) -> bool:
-        """Whether the target is about to be stopped with all that is in it."""
+        """True if the target is about to be stopped with all its processes and files."""
         return not self.life.is_open and self.stop_ends_all
 
     async def lost(self, why: str) -> EnvironmentLostError:
-        """Return what to raise when the target is gone."""
+        """Return the error for a lost target."""
         return self.shells.lost(await self.shells.why_lost() or why)
 
     async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
-        """Run an internal command, see `PersistentShellEnvironment`; as a short command it needs no shell."""
+        # A short command needs no shell.
         if self.has_duplex_streams:
             return await super().ran_internal(text, timeout)
         try:
@@ -145,12 +143,11 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         return result.output, result.exit_code
 
     def command_sent(self) -> None:
-        """Prepare for the end of the command, see `PersistentShellEnvironment`; short commands need no preparation."""
+        # Short commands need no preparation.
         if self.has_duplex_streams:
             super().command_sent()
 
     async def make_scratch(self, name: str) -> str:
-        """Make a private directory, see `PersistentShellEnvironment`, and see what the target has."""
         if self.has_duplex_streams:
             return await super().make_scratch(name)
         output, code = await self.ran_internal(_PREPARE.format(old=ANY_ID if self.is_fresh else self.id, name=name))
@@ -165,7 +162,6 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         return path
 
     async def write_scratch(self, path: str, data: bytes) -> None:
-        """Write a file of ours, in a directory that is private."""
         if self.has_duplex_streams:
             await super().write_scratch(path, data)
         else:

@@ -1,7 +1,7 @@
-"""Moving files by a service's own calls, with the rules for paths, modes and links that hold everywhere.
+"""File transfer by a service's own calls, with the common rules for paths, modes and links.
 
-The services write where they are told, in place and with a mode of their own. So a file goes into our private
-directory first, and from there to its place by the same shell text as on every other backend.
+The services write in place, with a mode of their own. So a file is written into our private directory first, and moved
+from there by the same shell text as on other backends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from environments.cancellation import check_scope, ended_in_scope, in_no_scope
+from environments.cancellation import check_scope, in_no_scope, on_scope_cancel
 from environments.errors import CallCancelledError
 from environments.files import ANY, WriteConditions
 from environments.local_files import PERMISSIONS, open_regular, replace_file
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INLINE = 128 * 1024
-"""Bytes up to which a file comes with the answer to the question where it is."""
+"""Maximum size in bytes of a file that is sent along with the answer about its place."""
 _FIND = """\
 if [ "$(stat -Lc %s -- "$path")" -le {inline} ] && command -v base64 >/dev/null; then
   echo "$(stat -Lc %a -- "$path") here"; base64 <"$path"
@@ -43,10 +43,10 @@ fi
 
 
 class NativeFiles(ShellFiles):
-    """Files of a target whose service moves files by itself.
+    """Files of a target whose service has file transfer.
 
     Args:
-        service: The environment. How far an upload is, the services' clients do not tell.
+        service: The environment. Uploads report no progress, as the services' clients have none.
     """
 
     def __init__(self, service: PerCommandEnvironment) -> None:
@@ -54,25 +54,23 @@ class NativeFiles(ShellFiles):
         self._service = service
 
     async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
-        """Write a file, see `ShellFiles`."""
         if len(data) <= SMALL:
             return await super().write(path, data, mode, conditions)
         self.check_name(path)
-        if conditions != ANY:  # nothing is sent in vain
+        if conditions != ANY:  # fails before any data is sent
             await self.check(path, conditions)
-        return await self._place(path, data, mode, conditions)
+        return await self._upload(path, data, mode, conditions)
 
     async def put(self, local: Path, remote: str) -> None:
-        """Copy a file from here, see `TargetFiles.put_file`."""
         self.check_name(remote)
         with await in_worker(open_regular, local) as file:
             status = os.fstat(file.fileno())
         mode = stat.S_IMODE(status.st_mode) & PERMISSIONS
         async with self.progress.counting(f"uploading {remote}", status.st_size) as count:
-            await self._place(remote, local, f"{mode:o}")
+            await self._upload(remote, local, f"{mode:o}")
             count.done = status.st_size
 
-    async def _place(self, path: str, source: bytes | Path, mode: str, conditions: WriteConditions = ANY) -> bool:
+    async def _upload(self, path: str, source: bytes | Path, mode: str, conditions: WriteConditions = ANY) -> bool:
         part = f"{await self._service.scratch.directory()}/{os.urandom(8).hex()}"
         kept = shlex.quote(part)
         command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode, conditions=conditions)
@@ -86,10 +84,10 @@ class NativeFiles(ShellFiles):
             raise
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
-        """Return a file, see `TargetFiles.read_bytes`. The services only know whole ones, with names of text."""
+        # The services transfer whole files only, and need names that are valid UTF-8.
         if limit is not None or not _is_text(path):
             return await super().read(path, limit)
-        _, place, data = await self._find(path)
+        _, place, data = await self._locate(path)
         return await _in_scope(self._service.get_native(place)) if data is None else data
 
     async def _fetch(self, place: str, arriving: Arriving) -> None:
@@ -98,18 +96,17 @@ class NativeFiles(ShellFiles):
                 await arriving.put(piece)
 
     async def get(self, remote: str, local: Path) -> None:
-        """Copy a file to here, see `TargetFiles.get_file`."""
         if not _is_text(remote):
             await super().get(remote, local)
             return
-        mode, place, data = await self._find(remote)
+        mode, place, data = await self._locate(remote)
         size = None if data is None else len(data)
 
-        async def bring(arriving: Arriving) -> int:
+        async def copy_in(arriving: Arriving) -> int:
             await (arriving.put(data) if data is not None else _in_scope(self._fetch(place, arriving)))
             return 0
 
-        def take(arriving: Arriving) -> None:
+        def copy_out(arriving: Arriving) -> None:
             def write(file: BinaryIO) -> None:
                 arriving.copy(file, count)
                 self.raise_for("read", remote, arriving.code, "it did not come whole")
@@ -117,10 +114,10 @@ class NativeFiles(ShellFiles):
             replace_file(local, write, mode)
 
         async with self.progress.counting(f"downloading {remote}", size) as count:
-            await received(bring, take)
+            await received(copy_in, copy_out)
 
-    async def _find(self, path: str) -> tuple[int, str, bytes | None]:
-        """Return a file's mode, and either where it is or what it holds."""
+    async def _locate(self, path: str) -> tuple[int, str, bytes | None]:
+        """Return a file's mode, and its place or its contents."""
         command = reading(path, _FIND.replace("{inline}", str(INLINE)))
         result = await self.runner.run(call_at(path, command, separate=True))
         self.raise_for("read", path, await self.explained(path, "read", result.exit_code), result.stderr or "")
@@ -139,9 +136,9 @@ def _is_text(path: str) -> bool:
 
 
 async def _in_scope(work: Coroutine[Any, Any, T]) -> T:
-    """Await work of a service's client, and cancel it when the scope of the call is cancelled."""
+    """Await a service call. A cancelled scope cancels the call."""
     task = spawn(work, may_fail=True)
-    with ended_in_scope(lambda: current().soon(task.cancel)):
+    with on_scope_cancel(lambda: current().soon(task.cancel)):
         try:
             return await task
         except asyncio.CancelledError:

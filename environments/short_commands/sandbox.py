@@ -1,4 +1,4 @@
-"""Environments in sandboxes of a cloud service: of their own, kept for their task, or of another program."""
+"""Environments in sandboxes of a cloud service: new, kept for a task, or joined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.loop import on_loop
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network, network_argument
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings, hermes_home
@@ -24,11 +24,11 @@ S = TypeVar("S")
 
 
 def kept_key(settings: EnvironmentSettings, parts: Mapping[str, object]) -> str:
-    """Return the key of a task's kept files, which hold for this machine and this `HERMES_HOME`.
+    """Return the key of a task's kept files, valid for this machine and this `HERMES_HOME`.
 
     Args:
         settings: The settings of the task's environment.
-        parts: What else tells its sandbox from others of the task, as JSON has it.
+        parts: Other properties that distinguish the task's sandboxes; JSON values.
     """
     whole = {
         "host": Owner.this_process().host,
@@ -45,10 +45,10 @@ def claim_name(backend: str, key: str) -> str:
 
 
 class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
-    """Runs commands in a sandbox of its own, which is ended in the end.
+    """Runs commands in a sandbox of its own, which ends with the environment.
 
-    With `container_persistent` its files are kept, and the next environment of the task has them. With the setting
-    `sandbox` it is one that another program has created: it is not created, labelled, started or ended here.
+    With `container_persistent`, the files are kept for the next environment of the task. The setting `sandbox` names
+    another program's sandbox to join: it is not created, labelled, started or ended here.
     """
 
     service: ClassVar[Service]
@@ -58,13 +58,13 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         own: Any = settings.own
         self._own_network: Network = own.network
         self._joined: str | None = own.sandbox
-        """The id or the name of another program's sandbox."""
+        """Id or name of another program's sandbox to join."""
         self._sandbox: S | None = None
         self._claim: SharedClaim[S] | None = None
         self._network: Network | None = None
-        """What `set_network` was given, which a new sandbox is given too."""
+        """The last argument of `set_network`; applied to a new sandbox too."""
 
-    # What a backend answers, besides what `PerCommandEnvironment` asks.
+    # The part of a backend, besides the abstract methods of `PerCommandEnvironment`.
 
     @abstractmethod
     async def connect(self) -> None:
@@ -79,24 +79,24 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         """Create a sandbox.
 
         Args:
-            key: The key of its files, if they are to be kept.
+            key: The key of its kept files; None if they are not kept.
         """
 
     @abstractmethod
     async def change_network(self, sandbox: S, network: Network) -> None:
-        """Have a sandbox reach other hosts. Raises the client's errors."""
+        """Change the hosts in reach of a sandbox. Raises the client's errors."""
 
     @abstractmethod
     async def find_kept(self, key: str) -> S | None:
-        """Return the sandbox that earlier environments have left for a key, and make it ours; None without one."""
+        """Return the sandbox left by earlier environments for a key, and take ownership; None without a sandbox."""
 
     @abstractmethod
     async def join_sandbox(self, name: str) -> S:
-        """Return another program's sandbox. Raises EnvironmentStartError if it does not run."""
+        """Return another program's sandbox. Raises EnvironmentStartError unless the sandbox is running."""
 
     @abstractmethod
     async def revive(self, sandbox: S) -> bool:
-        """Have a sandbox of ours run, and return whether it can."""
+        """Restart a sandbox of ours if needed. Returns True if it is running."""
 
     @abstractmethod
     async def end_sandbox(self, sandbox: S, key: str | None) -> None:
@@ -104,7 +104,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
         Args:
             sandbox: The sandbox.
-            key: The key of its files, if they are to be kept.
+            key: The key of its kept files; None if they are not kept.
         """
 
     @abstractmethod
@@ -113,30 +113,29 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @abstractmethod
     async def loss_of(self, sandbox: S) -> str | None:
-        """Return why a sandbox is lost; None if it is not. Raises the client's errors."""
+        """Return the reason for a sandbox's loss; None while it is usable. Raises the client's errors."""
 
     @abstractmethod
     def kept_key(self) -> str:
-        """Return the key of the task's files, see the function of that name."""
+        """Return the key of the task's files, see the function `kept_key`."""
 
     async def leave_sandbox(self, sandbox: S) -> None:
-        """Free what is held here of another program's sandbox."""
+        """Release the local resources of another program's sandbox."""
 
-    # What follows from that.
+    # The common part.
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether the end of the sandbox leaves nothing of ours."""
         return not (self.settings.container_persistent or self._joined)
 
     @property
     def enforced_limits(self) -> frozenset[str]:
-        """Names of the limits that the service enforces; none of ours in another program's sandbox."""
+        # Another program's sandbox has none of our limits.
         return frozenset() if self._joined else super().enforced_limits
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
-        """Look for credentials, without trying them, see `BaseEnvironment`."""
+        # The credentials are not tried.
         cls.service.check_credentials()
         return "credentials"
 
@@ -147,16 +146,15 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         Raises:
             EnvironmentStartError: There is none.
         """
-        sandbox = self._sandbox  # once, as another thread may take it away
+        sandbox = self._sandbox  # read once, as another thread may clear it
         if sandbox is None:
             raise EnvironmentStartError(f"backend {self.backend!r}: there is no sandbox; it could not be started")
         return sandbox
 
     async def start_target(self) -> None:
-        """Create a sandbox, or take up the one there was before a loss, or that was kept, or join another program's."""
         start = current_start()
         await start.report_on_loop(f"connecting to {self.service.title}")
-        with self.service.reported(f"no sandbox can be {'joined' if self._joined else 'started'}"):
+        with self.service.start_errors(f"no sandbox can be {'joined' if self._joined else 'started'}"):
             await self.connect()
             if self._joined:
                 await start.report_on_loop(f"joining sandbox {self._joined}")
@@ -169,27 +167,25 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @on_loop
     async def set_network(self, network: str | Sequence[str]) -> None:
-        """Have the service hold the sandbox to other hosts, see `BaseEnvironment`."""
         hosts = network_argument(network)
         service_lists(f"backend {self.backend!r}: network", hosts)
         if self._joined:
             raise UnsupportedError(
-                f"backend {self.backend!r}: sandbox {self._joined} is another program's, and its network is not changed"
+                f"backend {self.backend!r}: sandbox {self._joined} belongs to another program; its network is fixed"
             )
         await self.life.ensure_started()
-        with self.service.reported("the network of the sandbox cannot be changed"):
+        with self.service.start_errors("the network of the sandbox cannot be changed"):
             await self.change_network(self.sandbox, hosts)
         self._network = hosts
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings for a sandbox of its own on a snapshot, see `PersistentShellEnvironment`."""
+        # The snapshot runs in a sandbox of its own, with the present network.
         settings = super().settings_on(snapshot)
         own: Any = settings.own
         network = self._own_network if self._network is None else self._network
         return replace(settings, own=replace(own, sandbox=None, network=network))
 
     def renew(self) -> None:
-        """End all that was started, and bring back the network of the settings, see `BaseEnvironment`."""
         super().renew()
         if self._network is not None:
             self.set_network(self._own_network)
@@ -205,7 +201,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
             if others is not None and await self.revive(others):
                 return others
             kept = await self.find_kept(key)
-            if kept is not None and self._own_network != "full":  # its last use may have changed it
+            if kept is not None and self._own_network != "full":  # its last user may have changed the network
                 await self.change_network(kept, self._own_network)
             return kept or await self.create_sandbox(key)
 
@@ -219,7 +215,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         return sandbox
 
     async def stop_target(self) -> None:
-        """End the sandbox; one that is shared, with the last environment of this process that has it."""
+        # A shared sandbox ends with its last environment in this process.
         sandbox = self._sandbox
         if self._claim:
             await self._claim.leave_on_loop(lambda kept: self.end_sandbox(kept, self.kept_key()))
@@ -228,7 +224,6 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         self._sandbox = None
 
     async def target_loss(self) -> str | None:
-        """Return why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""
         sandbox = self._sandbox
         if sandbox is None:
             return "the environment was cleaned up"

@@ -1,15 +1,15 @@
-"""The shell text that keeps a process in the target and moves its bytes, in short commands that may be repeated.
+"""Shell text to keep a process in the target and to move its bytes, in short commands that are safe to repeat.
 
 Each process has a private directory:
 
-    in out err   named pipes: its standard streams
-    spool1 spool2  what it has printed, which `cat` copies there for as long as it runs
-    pids         the supervisor, the keeper of the input's open end, and the two `cat`
-    pid          the process itself
-    rc           its exit code, once it has ended
-    w1, w2, ...  the claim on each piece of input: only the exchange that makes the directory delivers it
+    in out err     named pipes for the standard streams
+    spool1 spool2  output; two `cat` copy from the pipes to these files until the end of the process
+    pids           process ids of the supervisor, of the holder of the input's open end, and of the two `cat`
+    pid            process id of the process
+    rc             exit code, after the end
+    w1, w2, ...    claim on each piece of input: the command that creates the directory delivers the piece
 
-The supervisor is detached, so that neither a time limit of the service nor a dropped call touches the process.
+The supervisor is detached: neither a time-out of the service nor a dropped call reaches the process.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 INLINE = 192 * 1024
-"""Bytes up to which output comes in the answer itself, as base64. More is fetched as a file."""
+"""Bytes of output that fit into the answer, as base64. Longer output is fetched as a file."""
 PIECE = 4 * 1024 * 1024
-"""Bytes of output to fetch at a time."""
+"""Bytes of output in one fetch."""
 
-MOST_UNREAD = 8
-"""Pieces of input that may wait in the target to be read."""
+MAX_UNREAD = 8
+"""Pieces of input that may wait unread in the target: back-pressure."""
 
 GONE, LOST, FAILED, FULL = "@@gone", "@@lost", "@@failed", "@@full"
 ANSWER, CHANNEL_1, CHANNEL_2, END = "@@answer", "@@1", "@@2", "@@end"
 
-# A background process of a shell ignores SIGINT and SIGQUIT, and so would everything it starts.
+# A background process of a shell ignores SIGINT and SIGQUIT, and its children inherit that.
 _SUPERVISE = r"""
 d=$0 mask=$1
 shift
@@ -61,7 +61,7 @@ mask=$(umask)
 umask 077
 pause() { sleep "$1" 2>/dev/null || sleep 1; }
 """
-# The position of a `cat` in its spool is the size of that, and reading it starts no process.
+# The offset of a `cat` in its spool is the size of the spool. Reading the offset starts no process.
 _LOOK = r"""
 size() {
   n=
@@ -155,7 +155,7 @@ mv "$d" "$d.gone" 2>/dev/null  # nothing can be added to it any more
 rm -rf "$d.gone" "$d".piece*
 """
 
-# Between two pieces the keeper is the only one that holds the input open.
+# Between two pieces, only the holder keeps the input open.
 _CLOSE_INPUT = r"""
 left() { for f in "$d"/w*/piece; do if [ -e "$f" ]; then return 0; fi; done; return 1; }
 if read -r sup holder rest 2>/dev/null <"$d/pids"; then
@@ -165,73 +165,75 @@ fi
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """A piece of input to deliver."""
+class InputPiece:
+    """A piece of input."""
 
     number: int
-    """From 1 on, without a gap."""
+    """Number of the piece: from 1, without gaps."""
     data: bytes
     file: str = ""
-    """The file of the target that holds it, where it does not travel in the command."""
+    """File of the target with the data; empty if the command has the data."""
 
     def text(self) -> str:
-        """Return the shell text that delivers it once, however often it is run, or answers FULL for want of room."""
+        """Return shell text to deliver the piece exactly once in any number of runs, or to answer FULL."""
         if self.file:
-            bring = f'mv -f {shlex.quote(self.file)} "$w/piece"'
+            store = f'mv -f {shlex.quote(self.file)} "$w/piece"'
         else:
-            bring = f'echo {base64.b64encode(self.data).decode()} | base64 -d >"$w/piece"'
-        return f"number={self.number} most={MOST_UNREAD}\n{_DELIVER.replace('{bring}', bring)}"
+            store = f'echo {base64.b64encode(self.data).decode()} | base64 -d >"$w/piece"'
+        return f"number={self.number} most={MAX_UNREAD}\n{_DELIVER.replace('{bring}', store)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The output to wait for and to bring."""
+class OutputRequest:
+    """A request for output."""
 
     offsets: tuple[int, int]
-    """Bytes of each channel that are here already."""
+    """Bytes of each channel already received."""
     limit: float
-    """Seconds to wait at most until something new is there or the process has ended."""
+    """Maximum seconds to wait for new output or the end of the process."""
     quiet: float = 0.0
-    """Seconds for which nothing more must have come, so that many small pieces come in one answer."""
+    """Seconds of silence before the answer: collects many small pieces in one answer."""
     keep: tuple[int, int] = (0, 0)
-    """Bytes at the end of each channel that are wanted, where the middle is not; 0 wants all."""
+    """Bytes wanted at the end of each channel, without the middle; 0 wants all."""
     spent: tuple[int, int] = (0, 0)
-    """Bytes at the beginning of each channel whose space the target may free, where it can."""
+    """Bytes at the beginning of each channel whose disk space may be freed."""
     inline: int = INLINE
-    """Bytes up to which the output comes in the answer; -1 where the target has no base64."""
+    """Maximum bytes of output in the answer; -1 in a target without base64."""
 
     def text(self) -> str:
-        """Return the shell text that waits and brings."""
+        """Return shell text to wait for output and print it."""
         return (
             f"limit={self.limit * 1000:.0f} quiet={self.quiet * 1000:.0f} inline={self.inline} piece={PIECE} "
             f"keep1={self.keep[0]} keep2={self.keep[1]} spent1={self.spent[0]} spent2={self.spent[1]}{_WAIT}{_FETCH}"
         )
 
 
-def exchange(directory: str, argv: Sequence[str] | None, delivery: Delivery | None, look: Look | None) -> str:
+def exchange(
+    directory: str, argv: Sequence[str] | None, piece: InputPiece | None, request: OutputRequest | None
+) -> str:
     """Return the text of one round trip.
 
     Args:
-        directory: The process's own, whose parent exists.
-        argv: What to start, if it may not have been started; it is started once, however often this is run.
-        delivery: What to deliver first.
-        look: What to bring then; None only delivers.
+        directory: The process's directory, in an existing one.
+        argv: The program, until its start is confirmed. Any number of runs start it once.
+        piece: The input to deliver first.
+        request: The output to request then; None only delivers.
     """
     text = _BEGIN + f"d={shlex.quote(directory)}\n"
     if argv:
         launch = _LAUNCH.replace("{argv}", shlex.join(argv)).replace("{failed}", FAILED)
         text += f"supervise={shlex.quote(_SUPERVISE)}\n{launch}"
-    o1, o2 = look.offsets if look else (0, 0)
+    o1, o2 = request.offsets if request else (0, 0)
     text += f"{_LOOK}o1={o1} o2={o2}\n"
-    text += delivery.text() if delivery else ""
-    return text + (look.text() if look else "echo @@end\n")
+    text += piece.text() if piece else ""
+    return text + (request.text() if request else "echo @@end\n")
 
 
-def discarding(directory: str) -> str:
-    """Return the text that ends the process, but nothing that it has started, and removes its directory."""
+def discard_text(directory: str) -> str:
+    """Return text to kill the process, but not its children, and to remove its directory."""
     return f"d={shlex.quote(directory)}{_DISCARD}"
 
 
-def closing_input(directory: str) -> str:
-    """Return the text that lets the process see end of file, behind all that has been delivered."""
+def close_input_text(directory: str) -> str:
+    """Return text to send end of file to the process, after all delivered input."""
     return f"d={shlex.quote(directory)}{_CLOSE_INPUT}"

@@ -1,4 +1,4 @@
-"""A cloud service: its errors in our words, and calls that are made again while it is away for a moment."""
+"""A cloud service: translation of its errors, and retries with backoff."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from environments.log import logger
 T = TypeVar("T")
 
 PATIENCE = 30.0
-"""Seconds in which a call is tried again. The pause between two attempts doubles each time."""
+"""Seconds of retries of a call. The pause between two attempts doubles."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 log = logger(__name__)
 
 
 class Service(ABC):
-    """The service of one backend, as its client library reaches it."""
+    """The service of one backend, through its client library."""
 
     backend: ClassVar[str]
     title: ClassVar[str]
     """The service's own name."""
     how_to_log_in: ClassVar[str]
     errors: ClassVar[tuple[type[Exception], ...]]
-    """The errors that the client raises: its own, and those of the network under it."""
+    """Errors of the client library, and of the network below."""
     not_found: ClassVar[type[Exception]]
-    """The one of them that is raised for a target that does not exist."""
+    """The error for a missing target."""
     not_logged_in: ClassVar[type[Exception]]
-    """The one of them that is raised for credentials that are missing or refused."""
+    """The error for missing or refused credentials."""
     unimplemented: ClassVar[tuple[type[Exception], ...]] = ()
-    """Those of them that are raised for what the service does not offer."""
+    """Errors for calls that the service does not support."""
 
     @abstractmethod
     def has_credentials(self) -> bool:
-        """Return whether credentials are configured. They are not tried."""
+        """Return True if credentials are configured. They are not tried."""
 
     @abstractmethod
     def secrets(self) -> Iterable[str]:
-        """Return the credentials, which no error may quote."""
+        """Return the credentials. No error message may contain them."""
 
     @abstractmethod
-    def may_pass(self, error: BaseException) -> bool:
-        """Return whether a call that failed so may succeed a moment later."""
+    def is_transient(self, error: BaseException) -> bool:
+        """Return True for a transient error: a retry may succeed."""
 
     def check_credentials(self) -> None:
-        """Look for credentials, without trying them.
+        """Check that credentials are configured, without trying them.
 
         Raises:
             EnvironmentStartError: There are none.
@@ -61,41 +61,41 @@ class Service(ABC):
             raise EnvironmentStartError(f"backend {self.backend!r} has no credentials: {self.how_to_log_in}")
 
     def reason(self, error: BaseException) -> str:
-        """Return the service's own words for an error, without credentials that they may quote."""
+        """Return the service's own words for an error, without credentials."""
         text = str(error).strip() or type(error).__name__
         for secret in self.secrets():
             text = text.replace(secret, "***")
         return text
 
     @contextlib.contextmanager
-    def reported(self, what: str) -> Iterator[None]:
-        """Turn an error of the service into one of ours.
+    def start_errors(self, action: str) -> Iterator[None]:
+        """Turn an error of the service into an EnvironmentStartError.
 
         Args:
-            what: What could not be done.
+            action: The failed action, for the message.
 
         Raises:
             EnvironmentStartError: The service refused, or could not be reached.
-            UnsupportedError: It does not offer what was asked for.
+            UnsupportedError: The service does not support the action.
         """
         try:
             yield
         except self.not_logged_in as error:
             self.check_credentials()
             raise EnvironmentStartError(
-                f"backend {self.backend!r}: the credentials are not taken ({self.reason(error)}): {self.how_to_log_in}"
+                f"backend {self.backend!r}: the credentials were refused ({self.reason(error)}): {self.how_to_log_in}"
             ) from None
         except self.unimplemented as error:
-            raise UnsupportedError(f"backend {self.backend!r}: {what}: {self.reason(error)}") from None
+            raise UnsupportedError(f"backend {self.backend!r}: {action}: {self.reason(error)}") from None
         except self.errors as error:
-            raise EnvironmentStartError(f"backend {self.backend!r}: {what}: {self.reason(error)}") from None
+            raise EnvironmentStartError(f"backend {self.backend!r}: {action}: {self.reason(error)}") from None
 
     @contextlib.contextmanager
-    def answered(self, what: str) -> Iterator[None]:
-        """Turn an error of a call to a target that runs into one of ours.
+    def call_errors(self, action: str) -> Iterator[None]:
+        """Turn an error of a call to a running target into a TerminalError.
 
         Args:
-            what: What could not be done.
+            action: The failed action, for the message.
 
         Raises:
             TerminalError: The call failed.
@@ -103,16 +103,16 @@ class Service(ABC):
         try:
             yield
         except self.errors as error:
-            raise TerminalError(f"backend {self.backend!r}: {what}: {self.reason(error)}") from None
+            raise TerminalError(f"backend {self.backend!r}: {action}: {self.reason(error)}") from None
 
-    async def retried(self, call: Callable[[], Awaitable[T]], what: str) -> T:
-        """Return what a call returns, after further attempts if need be. Raises what the last one does.
+    async def retry(self, call: Callable[[], Awaitable[T]], action: str) -> T:
+        """Return the result of a call, with retries. Raises the last attempt's error.
 
         Args:
-            call: What to do. It must be harmless to do it twice.
-            what: What could not be done, for the log.
+            call: The call. It must be safe to repeat.
+            action: The failure, for the log.
         """
-        attempts = Attempts(self, what)
+        attempts = Attempts(self, action)
         while True:
             try:
                 return await call()
@@ -121,27 +121,27 @@ class Service(ABC):
 
 
 class Attempts:
-    """The attempts of one call, whose errors the caller handles: pauses between them, and a deadline.
+    """Attempts of one call with a backoff between them and a deadline. The caller handles the errors.
 
     Args:
-        service: The service that is called.
-        what: The failure, for the log.
+        service: The service.
+        action: The failure, for the log.
     """
 
-    def __init__(self, service: Service, what: str) -> None:
-        self._service, self._what = service, what
+    def __init__(self, service: Service, action: str) -> None:
+        self._service, self._action = service, action
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, after a success."""
+        """Reset the backoff and the deadline, after a success."""
         self._deadline, self._pause = math.inf, _FIRST_PAUSE
 
     async def failed(self, error: Exception) -> None:
-        """Sleep until the next attempt. The error is raised if it will not pass, or there was patience enough."""
+        """Sleep until the next attempt. Raises the error if it is not transient, or after the deadline."""
         now = time.monotonic()
         self._deadline = min(self._deadline, now + PATIENCE)
-        if not self._service.may_pass(error) or now + self._pause > self._deadline:
+        if not self._service.is_transient(error) or now + self._pause > self._deadline:
             raise error
-        log.info("%s: %s, and it is tried again: %s", self._service.backend, self._what, self._service.reason(error))
+        log.info("%s: %s; next attempt follows: %s", self._service.backend, self._action, self._service.reason(error))
         pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
-        await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - many who failed should not come back together
+        await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - jitter: many callers may fail at once

@@ -1,4 +1,4 @@
-"""Commands in an instance of Singularity or Apptainer on this machine."""
+"""Commands in an instance of Singularity or Apptainer."""
 
 from typing import TYPE_CHECKING
 

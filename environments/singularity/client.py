@@ -1,4 +1,4 @@
-"""The command line of Apptainer or Singularity, and the images that instances are started from."""
+"""Command line of Apptainer or Singularity, and the images of instances."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from environments.errors import EnvironmentStartError
 from environments.model_view import plain
 from environments.owner import Owner
 from environments.shell.host import run_there
-from environments.singularity.machine import ONLY_KEPT, THIS_MACHINE, Machine
+from environments.singularity.machine import CLEAN_ENVIRONMENT, THIS_MACHINE, Machine
 from environments.starting import current_start, unstoppable
 
 PROGRAMS = ("apptainer", "singularity")
 DEFAULT_IMAGE = "docker://python:3.12-slim"
 CLAIM_POLL = 0.2
-"""Seconds between looks at a pull that another process has under way."""
+"""Seconds between attempts to claim a pull that another process is running."""
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://")
 _ERROR = re.compile(r"ERROR\s*:")
 _LEVEL = re.compile(r"^(FATAL|ERROR)\s*:")
@@ -31,16 +31,16 @@ _NAMESPACES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of one run of the program."""
+class ProgramResult:
+    """The result of one run of the engine's program."""
 
     exit_code: int
     text: str
-    """Its output, with standard output first."""
+    """Standard output, then standard error."""
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """True if the program succeeded."""
         return self.exit_code == 0
 
     @property
@@ -49,29 +49,29 @@ class Outcome:
         lines = [line.strip() for line in plain(self.text).splitlines()]
         lines = [line for line in lines if line and not line.startswith("INFO:")]
         found = [line for line in lines if line.startswith("FATAL:")] or lines
-        if "executing starter" in "".join(found):  # a program of its own, whose errors stand before
+        if "executing starter" in "".join(found):  # the starter is a separate program: its errors come before
             found = [line for line in lines if _ERROR.match(line)] or found
         return _LEVEL.sub("", found[0]).strip() if found else f"it ended with exit code {self.exit_code}"
 
     @property
-    def advice(self) -> str:
-        """A sentence behind the reason that helps; empty if there is none."""
+    def hint(self) -> str:
+        """A sentence with the remedy, to follow the reason; may be empty."""
         return f". {_NAMESPACES}" if "user namespace" in self.text else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The program, on its machine."""
+    """The engine's program on a machine."""
 
     program: str
     machine: Machine
 
     @classmethod
-    def found(cls, machine: Machine = THIS_MACHINE) -> Client:
-        """Return the client of a machine that was reached.
+    def find(cls, machine: Machine = THIS_MACHINE) -> Client:
+        """Return the client of a connected machine.
 
         Raises:
-            EnvironmentStartError: None is installed there.
+            EnvironmentStartError: Neither program is installed there.
         """
         program = machine.find_program(PROGRAMS)
         if program is None:
@@ -88,47 +88,47 @@ class Client:
         whole_environment: bool = False,
         is_short: bool = False,
         on_line: Callable[[str], object] | None = None,
-    ) -> Outcome:
-        """Run the program to its end, or end it when the start that needs it is stopped.
+    ) -> ProgramResult:
+        """Run the program to its end. A stop of the current start ends the program early.
 
         Args:
-            arguments: The arguments behind the program's name; they show in the process list.
-            whole_environment: Whether it sees all variables there (here: of this process), as a pull does for its
-                credentials and proxies, and not only those by which the engine finds files.
-            is_short: Whether it starts no other program. One that does is watched by a process, which takes a few ms.
-            on_line: Receives each line that it prints.
+            arguments: Arguments of the program; visible in the process list.
+            whole_environment: Pass all variables of the machine (here: of this process), as a pull needs for its
+                credentials and proxies. Else only those that the engine needs to find files.
+            is_short: True for a run without child programs. Others have a second process that ends them, at a few ms.
+            on_line: Receives each line of output.
 
         Raises:
-            StartStoppedError: It was ended.
+            StartStoppedError: The program was ended early.
         """
         argv = [self.program, *arguments]
         if not whole_environment:
-            argv = ["/bin/sh", "-c", ONLY_KEPT, "sh", *argv]
+            argv = ["/bin/sh", "-c", CLEAN_ENVIRONMENT, "sh", *argv]
         done = run_there(self.machine.host, argv, on_line, guarded=not is_short)
-        return Outcome(done.exit_code, done.output + done.errors)
+        return ProgramResult(done.exit_code, done.output + done.errors)
 
 
 def resolve_image(client: Client, image: str | None) -> str:
-    """Return the path of an image that an instance can be started from.
+    """Return the path of an image for an instance.
 
     Args:
-        client: Pulls an image that is not on its machine.
-        image: A path, or a URI; None is `DEFAULT_IMAGE`.
+        client: Pulls an image that is missing on its machine.
+        image: A path or a URI; None is `DEFAULT_IMAGE`.
 
     Raises:
-        EnvironmentStartError: There is no such image, or no instance can be started from it.
+        EnvironmentStartError: There is no such image, or an instance cannot use the image.
     """
     image = image or DEFAULT_IMAGE
     if _URI.match(image):
-        return str(_pulled(client, image))
+        return str(_pull_once(client, image))
     machine = client.machine
-    (path, kind), (_, scripts) = machine.look(image, f"{image}/.singularity.d")
+    (path, kind), (_, scripts) = machine.resolve_paths(image, f"{image}/.singularity.d")
     if not kind:
         raise EnvironmentStartError(
             f"backend 'singularity': there is no image {path}{machine.where}; set TERMINAL_SINGULARITY_IMAGE to a SIF "
             f"file, a sandbox directory{' there' if machine.place else ''}, or a URI such as docker://python:3.12-slim"
         )
-    # Commands run in a plain root directory too, but an instance has no action script to start with there.
+    # Commands could run in a plain root directory, but an instance needs its action script there.
     if kind == "directory" and not scripts:
         raise EnvironmentStartError(
             f"backend 'singularity': {path}{machine.where} is a plain root directory, and an instance needs a sandbox; "
@@ -139,12 +139,12 @@ def resolve_image(client: Client, image: str | None) -> str:
 
 
 def claim_name(machine: Machine, name: str) -> str:
-    """Return the name of a claim of this machine's processes on something of a machine."""
+    """Return the name of the claim, among this machine's processes, on a resource of a machine."""
     where = f"{hashlib.sha256(machine.place.encode()).hexdigest()[:8]}-" if machine.place else ""
     return f"singularity-{where}{name}"
 
 
-def _pulled(client: Client, uri: str) -> PurePosixPath:
+def _pull_once(client: Client, uri: str) -> PurePosixPath:
     machine = client.machine
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", uri.partition("://")[2].rstrip("/"))[:60]
     folder = machine.folder / "images"
@@ -156,10 +156,10 @@ def _pulled(client: Client, uri: str) -> PurePosixPath:
     while not claim.acquire():
         start.report(f"waiting for another process that pulls {uri}")
         start.pause(CLAIM_POLL)
-    # The claim is this machine's, so that processes of others may pull the same image there.
+    # The claim covers this machine only: processes of other machines may pull the same image at the same time.
     part = target.with_suffix(f".{Owner.this_process().mark.partition('-')[0]}.part")
     try:
-        if not machine.kind(target):  # another process may have pulled it while we waited
+        if not machine.kind(target):  # another process may have finished the pull meanwhile
             machine.make_folder(folder)
             _pull(client, uri, part)
             machine.rename(part, target)
@@ -181,10 +181,10 @@ def _pull(client: Client, uri: str, into: PurePosixPath) -> None:
         if level == "INFO" and text.strip():
             start.report(f"pulling {uri}: {text.strip()}")
 
-    outcome = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
-    if not outcome.ok:
+    result = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
+    if not result.ok:
         there = "there" if client.machine.place else "here"
         raise EnvironmentStartError(
-            f"backend 'singularity': cannot pull {uri}: {outcome.reason}. Check the name and the network, or set "
-            f"TERMINAL_SINGULARITY_IMAGE to a SIF file or a sandbox directory that is {there}"
+            f"backend 'singularity': cannot pull {uri}: {result.reason}. Check the name and the network, or set "
+            f"TERMINAL_SINGULARITY_IMAGE to a SIF file or a sandbox directory {there}"
         )

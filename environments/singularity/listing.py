@@ -1,4 +1,4 @@
-"""Our instances on a machine, made by any process, and the files that are kept for the next ones."""
+"""Instances of ours on a machine, made by any process, and files kept for later instances."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from environments.found_target import FoundTarget
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client, claim_name
 from environments.singularity.instance import PREFIX, orphans, owner_of, records, remove
-from environments.singularity.machine import Machine, reached
+from environments.singularity.machine import Machine, connected
 from environments.singularity.options import ABOUT, kept_folder
 
 _NAME = re.compile(r"-(?P<id>[0-9a-f]{12})(?:-(?P<task>.+))?$")
-"""The part of an instance's name behind the mark of its owner."""
+"""The part of an instance's name after the mark of its owner."""
 _TICKS = 100
-"""Ticks of a second in /proc."""
+"""Clock ticks per second in /proc."""
 
 
 def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
-    """Go through the instances and the kept files of the machine that settings lead to.
+    """Yield the instances and the kept files on the machine of the settings.
 
     Raises:
         EnvironmentStartError: The machine cannot be reached.
         TerminalError: The engine, or the machine, does not answer.
     """
-    with reached(settings) as machine:
-        with contextlib.suppress(EnvironmentStartError):  # without an engine there is no instance
-            for record in records(Client.found(machine)):
+    with connected(settings) as machine:
+        with contextlib.suppress(EnvironmentStartError):  # without an engine there are no instances
+            for record in records(Client.find(machine)):
                 if record.name.startswith(PREFIX):
                     parts = _NAME.search(record.name)
                     yield FoundTarget(
@@ -46,10 +46,10 @@ def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
                         task=(parts["task"] or "") if parts else "",
                         name=record.name,
                         place=machine.place,
-                        created=_started(machine, record.pid),
+                        created=_start_time(machine, record.pid),
                     )
         for key in machine.names(kept_folder(machine)):
-            task, created = _about(machine, key)
+            task, created = _description(machine, key)
             yield FoundTarget(
                 "files",
                 key,
@@ -63,15 +63,15 @@ def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
             )
 
 
-def _started(machine: Machine, pid: int) -> float | None:
-    """Return when a process was started; None if it has ended."""
+def _start_time(machine: Machine, pid: int) -> float | None:
+    """Return the start time of a process; None after its end."""
     of_process, of_machine = machine.read_all(PurePosixPath(f"/proc/{pid}/stat"), PurePosixPath("/proc/uptime"))
     stat, uptime = of_process.rpartition(")")[2].split(), of_machine.split()
     return time.time() - float(uptime[0]) + int(stat[19]) / _TICKS if len(stat) > 19 and uptime else None
 
 
-def _about(machine: Machine, key: str) -> tuple[str, float | None]:
-    """Return the task of kept files, and when they were begun, as far as their description can be read."""
+def _description(machine: Machine, key: str) -> tuple[str, float | None]:
+    """Return the task and the creation time of kept files, as far as their description can be read."""
     try:
         about = json.loads(machine.read_all(kept_folder(machine) / key / ABOUT)[0])
         return str(about.get("task", "")), float(about["created"]) if about.get("created") else None
@@ -80,18 +80,18 @@ def _about(machine: Machine, key: str) -> tuple[str, float | None]:
 
 
 def _end(settings: EnvironmentSettings, name: str) -> None:
-    with reached(settings) as machine:
+    with connected(settings) as machine:
         remove(name, machine)
 
 
 def _remove_kept(settings: EnvironmentSettings, key: str) -> None:
-    with reached(settings) as machine:
-        for orphan in orphans(machine):  # one of them may have the files open
+    with connected(settings) as machine:
+        for orphan in orphans(machine):  # an orphan may have the files open
             remove(orphan, machine)
         place = kept_folder(machine) / key
         machine.remove(place)
         if machine.kind(place):
             raise TerminalError(
-                f"backend 'singularity': what is kept as {key} could not be removed whole; remove {place} as the user "
-                "it belongs to"
+                f"backend 'singularity': the kept files {key} could not be removed completely; remove {place} as its "
+                "owner"
             )

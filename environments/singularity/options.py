@@ -1,4 +1,4 @@
-"""Options of `instance start` from settings, with the writable layer; and the errors of what the engine cannot do."""
+"""Options of `instance start` from settings, the writable layer, and errors for limits the engine cannot enforce."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
-from environments.legacy import UnheldLimitsError
+from environments.legacy import UnenforcedLimitsError
 from environments.settings import EnvironmentSettings
-from environments.singularity.client import Client, Outcome
+from environments.singularity.client import Client, ProgramResult
 from environments.singularity.machine import Machine
 from environments.singularity.settings import SingularitySettings
 from environments.starting import unstoppable
 
 CONTAINED = ("--containall", "--no-home", "--cleanenv")
-"""The container sees no file, process or variable of its machine but those that a setting gives it."""
+"""The container sees no file, process or variable of its machine except through settings."""
 LIMITS = {"container_cpu": "--cpus", "container_memory": "--memory", "container_pids": "--pids-limit"}
 _CGROUPS = PurePosixPath("/sys/fs/cgroup")
 _UNIFIED = {"container_cpu": "cpu.max", "container_memory": "memory.max", "container_pids": "pids.max"}
 _GPU_DRIVER = "/proc/driver/nvidia/version"
 SMALLEST_DISK = 64
-"""MB below which the engine makes no file system."""
+"""MB below which the engine creates no file system."""
 MEGABYTE = 1024 * 1024
 ABOUT = "about.json"
-"""The file beside kept files with their `task`, their `image`, and when they were `created`, in seconds since the
-epoch."""
+"""The file beside kept files, with their `task`, their `image`, and `created` in seconds since the epoch."""
 
 
 def limits(settings: EnvironmentSettings) -> dict[str, str]:
-    """Return the limits that are set, by the name of the setting, in the engine's words."""
+    """Return the limits that are set, by setting, in the engine's notation."""
     units = {"container_memory": "m"}
     return {name: f"{value}{units.get(name, '')}" for name in LIMITS if (value := getattr(settings, name))}
 
 
 def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
-    """Return the options that settings ask for, without those of the writable layer.
+    """Return the options for the settings, except those of the writable layer.
 
     Args:
         settings: All settings.
@@ -46,13 +45,13 @@ def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
 
     Raises:
         SettingsError: The source of a mount does not exist.
-        UnsupportedError: There is no GPU driver on that machine.
+        UnsupportedError: The machine has no GPU driver.
     """
     own = SingularitySettings.of(settings)
     options = [*CONTAINED]
     for name, value in limits(settings).items():
         options += [LIMITS[name], value]
-    *sources, (_, driver) = machine.look(*(bind.partition(":")[0] for bind in own.binds), _GPU_DRIVER)
+    *sources, (_, driver) = machine.resolve_paths(*(bind.partition(":")[0] for bind in own.binds), _GPU_DRIVER)
     for bind, (path, kind) in zip(own.binds, sources, strict=True):
         if not kind:
             raise SettingsError(f"backend 'singularity': binds: {bind!r}: there is no {path}{machine.where or ' here'}")
@@ -60,7 +59,7 @@ def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
     if own.network != "full":
         options += ["--net", "--network", "none"]
     if own.gpu:
-        if not driver:  # the engine would only warn, and go on without
+        if not driver:  # the engine would only warn, and start without GPUs
             raise UnsupportedError(
                 f"backend 'singularity' cannot provide gpu: no NVIDIA driver is loaded on "
                 f"{machine.place or 'this machine'}; install it, or leave gpu off"
@@ -69,18 +68,18 @@ def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
     return options
 
 
-def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> TerminalError:
-    """Return the error for a start that failed: of the setting that the engine cannot do here, if it is one."""
-    low = outcome.text.lower()
+def start_error(settings: EnvironmentSettings, image: str, result: ProgramResult) -> TerminalError:
+    """Return the error for a failed start; names the setting that the engine does not support, if there is one."""
+    low = result.text.lower()
     asked = list(limits(settings))
 
     def line(*words: str) -> str:
-        lines = outcome.text.splitlines()
+        lines = result.text.splitlines()
         return next(line for line in lines if any(word in line.lower() for word in words)).strip()
 
-    def unheld(names: list[str], why: str) -> UnheldLimitsError:
+    def unheld(names: list[str], why: str) -> UnenforcedLimitsError:
         message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
-        return UnheldLimitsError(message, names, why)
+        return UnenforcedLimitsError(message, names, why)
 
     flags = {**LIMITS, "network": "--net", "gpu": "--nv"}
     if "unknown flag" in low and (names := [name for name, flag in flags.items() if flag in low]):
@@ -94,14 +93,14 @@ def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> 
         return unheld(["container_disk"], f"{why}: {line('loop device', 'fuse')}")
     if SingularitySettings.of(settings).network != "full" and "network" in low:
         return unheld(["network"], line("network"))
-    return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}{outcome.advice}")
+    return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {result.reason}{result.hint}")
 
 
 def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
-    """Check the output of a start that went well.
+    """Check the output of a successful start.
 
     Raises:
-        UnsupportedError: It has left out the mounts, of which it only warns.
+        UnsupportedError: The engine ignored the mounts, with only a warning.
     """
     if SingularitySettings.of(settings).binds and "user bind control" in text.lower():
         raise UnsupportedError(
@@ -111,13 +110,13 @@ def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
 
 
 def refuse_limits_without_effect(settings: EnvironmentSettings, cgroups: str, machine: Machine) -> None:
-    """Check the limits of an instance.
+    """Check that the limits of an instance are in force.
 
-    Under cgroups v2 a limit of a controller that was not delegated to the user is accepted, and has no effect.
+    Under cgroups v2, a limit of a controller that is not delegated to the user is accepted and has no effect.
 
     Args:
         settings: All settings.
-        cgroups: /proc/PID/cgroup of its first process.
+        cgroups: Text of /proc/PID/cgroup of the instance's first process.
         machine: The machine of the engine.
 
     Raises:
@@ -128,12 +127,12 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, cgroups: str, ma
     if not asked or unified is None:
         return
     folder = _CGROUPS / unified
-    if not all(kind for _, kind in machine.look(str(_CGROUPS / "cgroup.controllers"), str(folder))):
+    if not all(kind for _, kind in machine.resolve_paths(str(_CGROUPS / "cgroup.controllers"), str(folder))):
         return
     for name, value in zip(asked, machine.read_all(*(folder / _UNIFIED[name] for name in asked)), strict=True):
         if not value or value.startswith("max"):
             why = "the cgroup controller for it is not delegated to this user"
-            raise UnheldLimitsError(
+            raise UnenforcedLimitsError(
                 f"backend 'singularity' cannot enforce {name} here: {why}; have systemd delegate it, or leave {name} "
                 "unset",
                 [name],
@@ -146,16 +145,16 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, cgroups: str, ma
 
 @contextlib.contextmanager
 def overlay(client: Client, settings: EnvironmentSettings, image: str) -> Iterator[list[str]]:
-    """Prepare the writable layer of an instance, and yield its options. A started instance keeps its files open.
+    """Prepare the writable layer of an instance, and yield its options. A started instance keeps the files open.
 
     Args:
-        client: Makes file systems.
+        client: Creates file systems.
         settings: All settings.
-        image: The path of the image below it: kept files are of no use over another.
+        image: The path of the image below the layer. Kept files fit this image only.
 
     Raises:
         SettingsError: The settings contradict each other, or kept files.
-        UnsupportedError: A disk limit cannot be had here.
+        UnsupportedError: The machine cannot enforce a disk limit.
     """
     if SingularitySettings.of(settings).read_only:
         if settings.container_persistent or settings.container_disk:
@@ -178,7 +177,7 @@ def overlay(client: Client, settings: EnvironmentSettings, image: str) -> Iterat
 
 
 def _mounted(path: PurePosixPath) -> list[str]:
-    # /tmp is left to the overlay: it is else a file system of its own, neither kept nor limited.
+    # `--no-mount tmp` leaves /tmp to the overlay. Else /tmp is a file system of its own, neither kept nor limited.
     return ["--overlay", str(path), "--no-mount", "tmp"]
 
 
@@ -186,7 +185,7 @@ def _kept(client: Client, settings: EnvironmentSettings, image: str) -> PurePosi
     machine, disk = client.machine, settings.container_disk
     place = kept_folder(machine) / kept_key(settings, image)
     machine.make_folder(place)
-    (folder, has_folder), (file, has_file) = machine.look(str(place / "overlay"), str(place / "overlay.img"))
+    (folder, has_folder), (file, has_file) = machine.resolve_paths(str(place / "overlay"), str(place / "overlay.img"))
     if has_folder and "container_disk" in settings.default_limits:
         raise _no_limit(f"{place} was made without")
     if has_folder if disk else has_file:
@@ -212,26 +211,26 @@ def _kept(client: Client, settings: EnvironmentSettings, image: str) -> PurePosi
 
 def _file_system(client: Client, disk: int, path: PurePosixPath) -> PurePosixPath:
     if disk < SMALLEST_DISK:
-        raise UnheldLimitsError(
+        raise UnenforcedLimitsError(
             f"backend 'singularity' cannot enforce a container_disk below {SMALLEST_DISK} MB; set it to that"
         )
     client.machine.remove(path)
-    outcome = client.run("--quiet", "overlay", "create", "--sparse", "--size", str(disk), str(path))
-    if not outcome.ok:
-        raise _no_limit(f"{outcome.reason}. Install e2fsprogs, which makes the file system")
+    result = client.run("--quiet", "overlay", "create", "--sparse", "--size", str(disk), str(path))
+    if not result.ok:
+        raise _no_limit(f"{result.reason}. Install e2fsprogs, the program for file systems")
     return path
 
 
-def _no_limit(why: str) -> UnheldLimitsError:
+def _no_limit(why: str) -> UnenforcedLimitsError:
     message = f"backend 'singularity' cannot enforce container_disk here: {why}, or leave container_disk unset"
-    return UnheldLimitsError(message, ["container_disk"], why)
+    return UnenforcedLimitsError(message, ["container_disk"], why)
 
 
 def kept_folder(machine: Machine) -> PurePosixPath:
-    """Return the directory of all kept files of a machine. It need not be there."""
+    """Return the directory of all kept files of a machine; may be missing."""
     return machine.folder / "kept"
 
 
 def kept_key(settings: EnvironmentSettings, image: str) -> str:
-    """Return the name of the kept files of a task over an image."""
+    """Return the name of a task's kept files on an image."""
     return hashlib.sha256(f"{settings.task_id}\0{image}".encode()).hexdigest()[:24]

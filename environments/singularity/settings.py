@@ -1,4 +1,4 @@
-"""Settings of Singularity and Apptainer instances."""
+"""Settings of backend `singularity`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from environments.settings import RESOURCE_SETTINGS, BackendSettings, Environmen
 
 _INSTANCE = re.compile(r"[a-zA-Z0-9_.-]+")
 _OF_NEW = ("image", "binds", "network", "gpu", "read_only")
-"""Settings of new instances alone."""
+"""Settings of a new instance; none of them applies to a joined instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingularitySettings(BackendSettings):
-    """The settings of backend `singularity`."""
+    """Settings of backend `singularity`."""
 
     prefix: ClassVar[str] = "singularity_"
     puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
@@ -42,16 +42,12 @@ class SingularitySettings(BackendSettings):
     """True: only `/tmp` and mounts can be written."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that an instance never has, see `BackendSettings`: of its disk where it is read-only.
-
-        An instance that is joined has none of these settings' limits.
-        """
+        # A joined instance has none of the limits, a read-only one no disk limit.
         if self.instance:
             return frozenset(RESOURCE_SETTINGS)
         return frozenset({"container_disk"}) if self.read_only else frozenset()
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse names and mounts of a wrong form, see `BackendSettings`."""
         if self.instance is not None:
             if not _INSTANCE.fullmatch(self.instance):
                 raise SettingsError(
@@ -61,7 +57,7 @@ class SingularitySettings(BackendSettings):
         for bind in self.binds:
             parts = bind.split(":")
             wrong = not 2 <= len(parts) <= 3 or not parts[1].startswith("/") or parts[2:] not in ([], ["ro"], ["rw"])
-            if wrong or "," in bind:  # a comma would make it two mounts
+            if wrong or "," in bind:  # a comma separates two mounts
                 raise SettingsError(
                     f"backend 'singularity': binds: {bind!r} should be host_path:/container_path, or "
                     "host_path:/container_path:ro, without a comma"

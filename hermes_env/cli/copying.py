@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from environments.base import BaseEnvironment
-from environments.cancellation import check_scope, ended_in_scope
+from environments.cancellation import check_scope, on_scope_cancel
 from environments.errors import TargetFileNotFoundError, TerminalError
 from environments.files import FileStatus
 from environments.output import BoundedCapture, Channel
@@ -214,7 +214,7 @@ def _show(environment: BaseEnvironment, source: str, sink: _Shown) -> None:
     process = environment.internal.start(f"cat -- {_word(source)}", stdin="none", sink=sink)
     process.add_done_callback(lambda _: over.set())
     try:
-        with ended_in_scope(over.set):
+        with on_scope_cancel(over.set):
             over.wait()
         check_scope()
         code = process.poll()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from environments.log import redacted
+from environments.log import redact
 from environments.model_view import plain
 from hermes_env.cli.errors import tell
 
@@ -44,7 +44,7 @@ class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it is 
         super().__init__(sys.stderr)
         self.setFormatter(logging.Formatter(_FORMAT, "%H:%M:%S"))
         # Records of a backend that is installed apart may come from a logger that takes out nothing itself.
-        self.addFilter(redacted)
+        self.addFilter(redact)
 
     def format(self, record: logging.LogRecord) -> str:
         return plain(super().format(record))

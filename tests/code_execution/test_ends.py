@@ -146,7 +146,7 @@ def test_the_wait_for_calls_in_files_ends_with_the_directory_that_they_are_in(
         for code in ("print(1)", "import hermes_tools; print(hermes_tools.one())"):
             for _ in range(3):
                 assert execute_code(code, env=env, tools={"one": lambda: 1}, transport="file").output == "1\n"
-    assert "could not be ended in time" not in caplog.text
+    assert "did not end in time" not in caplog.text
 
 
 SLEEPS = "import time; print('on', flush=True); time.sleep(1000)"
@@ -247,8 +247,8 @@ def test_an_end_that_is_late_is_told_once_with_what_is_late(
     code = f"import subprocess, time\nsubprocess.Popen(['sleep', '{nap}'])\nprint('on', flush=True)\ntime.sleep(1000)"
     result = execute_code(code, env=env, tools={}, timeout=3)
     assert result.status == "timeout"
-    told = [record.getMessage() for record in caplog.records if "could not be ended in time" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "did not end in time" in record.getMessage()]
     goes_on.set()
     assert ended.wait(60)
-    assert told == ["a script could not be ended in time; what is left of it (its processes) is still being ended"]
+    assert told == ["a script did not end in time; ending of its processes continues in the background"]
     assert wait_until(lambda: all_gone(nap), 60)

@@ -58,3 +58,10 @@ def test_every_link_and_path_in_the_documents_leads_to_a_file() -> None:
         broken += [f"{document.name}: {link}" for link in _LINK.findall(text) if not (document.parent / link).exists()]
         broken += [f"{document.name}: {path}" for path in _PATH.findall(text) if not (ROOT / path).exists()]
     assert not broken
+
+
+def test_every_page_that_the_code_names_exists() -> None:
+    files = [file for room in _ROOMS.split("|") for file in (ROOT / room).rglob("*.py")]
+    named = {page for file in files for page in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text())}
+    assert len(named) > 10
+    assert sorted(page for page in named if not (ROOT / page).exists()) == []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from environments.poller import Delay, Poller
+from environments.poller import Poller, Timer
 
 SOON, NEVER = 0.01, 1000.0
 
@@ -128,18 +128,18 @@ class TestDelay:
     def test_what_is_not_taken_back_is_called_once_and_the_earliest_first(self) -> None:
         async def scene() -> list[str]:
             loop, called = asyncio.get_running_loop(), list[str]()
-            delay, done = Delay(loop, SOON), asyncio.Event()
+            timer, done = Timer(loop, SOON), asyncio.Event()
             for name in ("taken back", "raises", "begun anew", "last"):
-                delay.begin(name, lambda name=name: called.append(name) or (name == "raises" and 1 / 0))  # type: ignore[misc,func-returns-value]
-            delay.begin("begun anew", lambda: called.append("anew"))
-            delay.begin("end", done.set)
-            delay.end("taken back")
-            delay.end("taken back")
-            assert delay.has("last")
-            assert not delay.has("taken back")
+                timer.schedule(name, lambda name=name: called.append(name) or (name == "raises" and 1 / 0))  # type: ignore[misc,func-returns-value]
+            timer.schedule("begun anew", lambda: called.append("anew"))
+            timer.schedule("end", done.set)
+            timer.cancel("taken back")
+            timer.cancel("taken back")
+            assert timer.is_scheduled("last")
+            assert not timer.is_scheduled("taken back")
             await done.wait()
-            assert not delay.has("last")
-            delay.begin("later", done.clear)
+            assert not timer.is_scheduled("last")
+            timer.schedule("later", done.clear)
             while done.is_set():
                 await asyncio.sleep(SOON)
             return called
@@ -149,9 +149,9 @@ class TestDelay:
     def test_one_that_takes_another_back_as_both_are_due(self) -> None:
         async def scene() -> list[str]:
             called: list[str] = []
-            delay = Delay(asyncio.get_running_loop(), 0)
-            delay.begin("first", lambda: delay.end("second"))
-            delay.begin("second", lambda: called.append("second"))
+            timer = Timer(asyncio.get_running_loop(), 0)
+            timer.schedule("first", lambda: timer.cancel("second"))
+            timer.schedule("second", lambda: called.append("second"))
             await asyncio.sleep(SOON)
             return called
 

@@ -125,7 +125,7 @@ def test_an_error_is_made_fit_for_a_model_with_all_it_came_from() -> None:
     error, cause = TerminalError("\x1b[2Jno 0123456789"), ValueError("0123456789", 5)
     error.__cause__ = cause
     cause.__context__ = error
-    view.hide_in(error)
+    view.redact_error(error)
     assert (str(error), cause.args) == ("no [REDACTED:KEY]", ("[REDACTED:KEY]", 5))
 
 

@@ -203,18 +203,18 @@ BAD = [
     ({"type": "web_search_20250305", "name": "web"}, "schema 2 is of type 'web_search_20250305'"),
     ({"type": "function", "function": "search"}, "the function of schema 2 is of type str"),
     ({"name": "a", "description": 5}, "description of schema 2, 'a'"),
-    ({"name": "a", "parameters": ["x"]}, "`parameters` of schema 2, 'a' is of type list"),
+    ({"name": "a", "parameters": ["x"]}, "'parameters' of schema 2, 'a' is of type list"),
     ({"name": "a", "parameters": {"type": "array"}}, "schema 2, 'a' takes a 'array'"),
     ({"name": "a", "parameters": {"properties": ["x"]}}, "the properties of schema 2, 'a'"),
     ({"name": "a", "parameters": {"properties": {"x": "str"}}}, "the property 'x' of schema 2, 'a'"),
-    ({"name": "a", "parameters": {"required": "x"}}, "`required` of schema 2, 'a' is not a list"),
-    ({"name": "a", "parameters": {"required": [["x"]]}}, "`required` of schema 2, 'a' is not a list"),
+    ({"name": "a", "parameters": {"required": "x"}}, "'required' of schema 2, 'a' is not a list"),
+    ({"name": "a", "parameters": {"required": [["x"]]}}, "'required' of schema 2, 'a' is not a list"),
     ({"name": "a", "parameters": {"required": ["x"]}}, "requires 'x', which is not among its properties"),
     ({"name": "search"}, "makes a tool 'search', and so does one before it"),
     ({"name": "class"}, "the tool name 'class' is not a Python identifier"),
     ({"name": "1st"}, "the tool name '1st' is not a Python identifier"),
     ({"name": "-x"}, "the tool name '_x' begins with an underscore"),
-    ({"name": "retry"}, "the tool name 'retry' is taken"),
+    ({"name": "retry"}, "the tool name 'retry' is reserved"),
 ]
 
 

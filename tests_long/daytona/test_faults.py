@@ -81,7 +81,7 @@ def test_a_service_that_takes_no_connections_for_a_moment_is_asked_again(service
         async def ask(_: object) -> str:
             async with daytona_service.sdk.AsyncDaytona(config) as refused:
                 clients = iter([refused, refused, await daytona_service.connect()])
-                found = await daytona_service.retried(lambda: next(clients).get(env._sandbox.id), "it")
+                found = await daytona_service.retry(lambda: next(clients).get(env._sandbox.id), "it")
                 return found.id
 
         assert run(ask) == env._sandbox.id
@@ -95,12 +95,12 @@ def test_a_host_that_nobody_knows_is_not_asked_for_again(make, monkeypatch, capl
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with caplog.at_level(logging.INFO, "environments"), pytest.raises(EnvironmentStartError, match=r"nobody\.invalid"):
         make().execute("true")
-    assert "it is tried again" not in caplog.text
+    assert "next attempt follows" not in caplog.text
 
 
 def test_credentials_that_are_no_longer_taken_are_named(service, make):
     service.fault("create", Fault.UNAUTHENTICATED)
-    assert "credentials are not taken" in refusal(lambda: make().execute("true"))
+    assert "credentials were refused" in refusal(lambda: make().execute("true"))
 
 
 def test_a_sandbox_that_dies_under_a_command_is_an_error_with_the_output_so_far(service, make):

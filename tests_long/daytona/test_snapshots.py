@@ -35,7 +35,7 @@ def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(make: Mak
     with Pool(load_settings("daytona", image=image), max=1) as pool, pool.environment() as lent:
         assert lent.execute("cat ~/file").output == "here\n"
     assert env.execute("echo $VARIABLE").output == "set\n"
-    with pytest.raises(UnsupportedError, match="limits are its own"):
+    with pytest.raises(UnsupportedError, match="limits are fixed"):
         make(image=image, container_cpu=2)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from environments.legacy import OLDER
+from environments.legacy import HERMES_AGENT_SETTINGS
 
 CONFIGS = Path(__file__).parents[2] / "tests" / "environments"
 READ_HERE = ("terminal", "code_execution", "approvals", "web", "security")
@@ -57,7 +57,7 @@ def test_the_table_and_the_config_are_those_of_a_release(release: str) -> None:
         assert {key: known.get(key, "missing") for key in defaults} == defaults, section
     read = {name for text in sources for name in re.findall(r"""["'](TERMINAL_[A-Z_]+)["']""", text)}
     assert len(read) > 30
-    assert read - OTHER_VARIABLES <= {older.variable for older in OLDER if older.variable}
+    assert read - OTHER_VARIABLES <= {older.variable for older in HERMES_AGENT_SETTINGS if older.variable}
 
 
 def test_each_variable_of_the_table_is_one_of_a_release() -> None:
@@ -67,4 +67,4 @@ def test_each_variable_of_the_table_is_one_of_a_release() -> None:
             for name in wheel.namelist():
                 if name.endswith(".py"):
                     read |= set(re.findall(r"""["'](TERMINAL_[A-Z_]+)["']""", wheel.read(name).decode()))
-    assert {older.variable for older in OLDER if older.variable} <= read
+    assert {older.variable for older in HERMES_AGENT_SETTINGS if older.variable} <= read

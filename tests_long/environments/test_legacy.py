@@ -23,7 +23,7 @@ from environments import (
 )
 from environments.approvals.settings import ApprovalSettings
 from environments.factory import load_approval_settings
-from environments.legacy import DEFAULT_LIMITS, OLDER
+from environments.legacy import DEFAULT_LIMITS, HERMES_AGENT_SETTINGS
 from environments.registry import BUILT_IN, backend_settings_class
 from environments.settings import RESOURCE_SETTINGS
 from environments.validation import setting_names
@@ -63,10 +63,10 @@ def test_a_whole_config_is_read_with_one_warning_for_each_key_that_has_nothing_h
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = {f"{section}.{key}": value for section in OURS for key, value in yaml.safe_load(WHOLE)[section].items()}
-    assert there.keys() <= {older.name for older in OLDER}
+    assert there.keys() <= {older.name for older in HERMES_AGENT_SETTINGS}
     passed_over = [
         older.name
-        for older in OLDER
+        for older in HERMES_AGENT_SETTINGS
         if not older.is_unset(there.get(older.name)) and (not older.here or older.name == "approvals.mode")
     ]
     monkeypatch.setenv("TERMINAL_SSH_HOST", "somewhere")
@@ -141,7 +141,7 @@ def test_files_of_shells_on_this_machine_are_not_those_of_other_targets(
 def test_every_variable_is_understood_or_passed_over_once(
     home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for older in (older for older in OLDER if older.variable):
+    for older in (older for older in HERMES_AGENT_SETTINGS if older.variable):
         backend = older.backend or next((name for name in BUILT_IN if older.key.startswith(f"{name}_")), "docker")
         forget_warnings(monkeypatch)
         with pytest.MonkeyPatch.context() as variables:
@@ -362,5 +362,9 @@ def test_every_setting_that_the_table_names_is_one() -> None:
         ("web", WebSettings),
     ):
         names |= {f"{section}.{name}" for name in setting_names(model)}
-    assert {older.here for older in OLDER if older.here} <= names
-    assert all(older.note for older in OLDER if (not older.is_same and older.section != "security") or not older.here)
+    assert {older.here for older in HERMES_AGENT_SETTINGS if older.here} <= names
+    assert all(
+        older.note
+        for older in HERMES_AGENT_SETTINGS
+        if (not older.is_same and older.section != "security") or not older.here
+    )

@@ -43,7 +43,7 @@ def test_a_sandbox_that_has_ended_is_lost_and_cannot_be_joined(sandbox, make: Ma
     sandbox.terminate()
     with pytest.raises(EnvironmentLostError, match=f"{sandbox.object_id} has ended"):
         env.execute("true")
-    with pytest.raises(EnvironmentStartError, match=r"it has ended \(\d+\), and cannot be started anew"):
+    with pytest.raises(EnvironmentStartError, match=r"it has ended \(\d+\), and cannot be restarted"):
         env.execute("true")
     with pytest.raises(EnvironmentStartError, match="no sandbox sb-00000000000000000000000000 to join"):
         make(sandbox=f"sb-{'0' * 26}").execute("true")

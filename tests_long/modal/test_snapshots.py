@@ -95,8 +95,8 @@ def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(ser
     assert (of_fork.use, of_fork.pid) == ("live", os.getpid())
     left = env.snapshot("left")
     host, pid, _ = Owner.this_process().mark.split("-", 2)
-    Snapshot.named("left").forget()
-    Snapshot(f"fork-{host}-{pid}-0-0-{left}").note(left, "listed")  # as of a process of that id before
+    Snapshot.named("left").remove()
+    Snapshot(f"fork-{host}-{pid}-0-0-{left}").store(left, "listed")  # as of a process of that id before
     assert [line for line in collect_garbage() if left in line]
     assert left not in snapshots(service) and {named, beneath} <= set(snapshots(service))
     found.remove()

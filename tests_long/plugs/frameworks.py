@@ -61,7 +61,7 @@ class Framework:
 FRAMEWORKS = (
     Framework(
         "inspect_ai",
-        (("test_self_check.py", "the self-check of sandboxes that it ships"),),
+        (("test_self_check.py", "its self-check of sandboxes"),),
         own=("local",),
     ),
     Framework(
@@ -73,41 +73,41 @@ FRAMEWORKS = (
     Framework(
         "minisweagent",
         (
-            ("test_repository.py", "the tests of the same environments in its repository"),
-            ("test_environment.py", "checks of ours, on its environments and on the plug"),
+            ("test_repository.py", "its repository's tests of environments"),
+            ("test_environment.py", "our checks of environments"),
         ),
         own=("local", "docker", "singularity"),
         variables=(("MSWEA_SILENT_STARTUP", "1"),),
     ),
     Framework(
         "pydantic_ai",
-        (("test_conformance.py", "`WorkspaceBackendSuite`, which it ships, on asyncio and trio"),),
+        (("test_conformance.py", "its `WorkspaceBackendSuite`, on asyncio and trio"),),
         requirements=("trio",),
         own=("local",),
     ),
     Framework(
         "openai_agents",
-        (("test_sandbox.py", "checks of ours, on its sandboxes and on the plug"), ("test_shell.py", "checks of ours")),
+        (("test_sandbox.py", "our checks of sandboxes"), ("test_shell.py", "our checks of the shell tool")),
         own=("local", "docker"),
     ),
     Framework(
         "hermes_agent",
-        (("test_tools.py", "checks of ours, on its environments and on the plug"),),
+        (("test_tools.py", "our checks of environments"),),
         own=("local", "docker", "ssh"),
         variables=(("TERMINAL_CONTAINER_PERSISTENT", "false"),),
     ),
     Framework(
         "smolagents",
         (
-            ("test_executor.py", "checks of ours, on its executor and on the plug"),
-            ("test_repository.py", "the tests of remote executors in its repository"),
+            ("test_executor.py", "our checks of executors"),
+            ("test_repository.py", "its repository's tests of executors"),
         ),
         requirements=("numpy",),
         own=("local",),
     ),
     Framework(
         "harbor",
-        (("test_trial.py", "a trial of its oracle"), ("test_environment.py", "checks of ours")),
+        (("test_trial.py", "a trial of its oracle"), ("test_environment.py", "our checks of environments")),
         python="3.12",
     ),
 )

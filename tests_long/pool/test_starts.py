@@ -40,19 +40,19 @@ def test_what_may_pass_is_told_from_what_will_not() -> None:
     rows = [
         (refused(429), Verdict.BUSY),
         (refused(503), Verdict.BUSY),
-        (refused(404), Verdict.WRONG),
+        (refused(404), Verdict.PERMANENT),
         (without_cause(refused(503)), Verdict.BUSY),
-        (without_cause(refused(404)), Verdict.WRONG),
+        (without_cause(refused(404)), Verdict.PERMANENT),
         (EnvironmentStartError("backend 'docker': no container can be started: no space left on device"), Verdict.BUSY),
         (EnvironmentStartError("backend 'ssh': Error reading SSH protocol banner"), Verdict.BUSY),
         (EnvironmentStartError("backend 'modal': RESOURCE_EXHAUSTED"), Verdict.BUSY),
         (OSError(errno.EMFILE, "Too many open files"), Verdict.BUSY),
-        (wrong(), Verdict.WRONG),
-        (SettingsError("too many words for a setting"), Verdict.WRONG),
-        (UnsupportedError("backend 'moody' has no quota"), Verdict.WRONG),
-        (EnvironmentLostError("it went away"), Verdict.CHANCE),
-        (StartStoppedError("the start was stopped"), Verdict.CHANCE),
-        (RuntimeError("of a backend's own"), Verdict.CHANCE),
+        (wrong(), Verdict.PERMANENT),
+        (SettingsError("too many words for a setting"), Verdict.PERMANENT),
+        (UnsupportedError("backend 'moody' has no quota"), Verdict.PERMANENT),
+        (EnvironmentLostError("it went away"), Verdict.TRANSIENT),
+        (StartStoppedError("the start was stopped"), Verdict.TRANSIENT),
+        (RuntimeError("of a backend's own"), Verdict.TRANSIENT),
     ]
     assert [(error, found) for error, means in rows if (found := verdict(error)) is not means] == []
 

@@ -15,7 +15,7 @@ from code_execution import execute_code
 from environments import CommandResult, load_settings
 from environments.conformance.check import wait_until
 from environments.shell.stream import Discard
-from environments.short_commands.scripts import MOST_UNREAD
+from environments.short_commands.scripts import MAX_UNREAD
 from environments.short_commands.stream import PolledStream
 
 Make = Callable[..., PerCommandLocal]
@@ -86,17 +86,17 @@ def test_input_that_nobody_reads_does_not_fill_the_target(make: Make) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     waiting = Path(env.directory)
-    assert wait_until(lambda: len(list(waiting.rglob("piece"))) == MOST_UNREAD, 60)
+    assert wait_until(lambda: len(list(waiting.rglob("piece"))) == MAX_UNREAD, 60)
     before = env.commands
     assert wait_until(lambda: env.commands >= before + 2, 60)  # it asks whether there is room by now
-    assert len(list(waiting.rglob("piece"))) == MOST_UNREAD
+    assert len(list(waiting.rglob("piece"))) == MAX_UNREAD
     process.kill()
     writer.join()
 
 
 def test_a_slow_reader_gets_all_of_its_input(make: Make, tmp_path: Path) -> None:
     process = make().start("while [ ! -e go ]; do sleep 0.05; done; cksum")
-    pieces = 3 * MOST_UNREAD
+    pieces = 3 * MAX_UNREAD
     threading.Timer(0.2, (tmp_path / "go").touch).start()
     for _ in range(pieces):
         process.write(b"x" * 10_000)

@@ -149,7 +149,7 @@ def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEn
 
     async def use(client: Client) -> ExecutionResult:
         refused = [
-            (("retry",), "'retry' is taken.*leave it out by naming the others, with only="),
+            (("retry",), "'retry' is reserved.*leave it out by naming the others, with only="),
             (("get-it", "get_it"), "another one is called 'get_it' in a script"),
             (("getit",), r"has no tool 'getit' \(did you mean 'get"),
         ]

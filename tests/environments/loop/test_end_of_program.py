@@ -14,7 +14,7 @@ def test_callbacks_registered_after_the_import_call_and_those_before_it_are_told
         atexit.register(try_a_call, "after:")
         say("main:", loop.run(right))
     """
-    assert told_by(script) == ["main: right", "after: right", f"before: {loop.AT_THE_END}"]
+    assert told_by(script) == ["main: right", "after: right", f"before: {loop.AT_EXIT}"]
 
 
 def test_a_first_call_at_the_end() -> None:
@@ -23,7 +23,7 @@ def test_a_first_call_at_the_end() -> None:
         from environments import loop
         atexit.register(try_a_call, "after:")
     """
-    assert told_by(script) == ["after: right", f"before: {loop.AT_THE_END}"]
+    assert told_by(script) == ["after: right", f"before: {loop.AT_EXIT}"]
 
 
 def test_a_call_under_way_in_a_daemon_thread_is_told() -> None:
@@ -48,7 +48,7 @@ def test_a_call_under_way_in_a_daemon_thread_is_told() -> None:
         threading.Thread(target=call, daemon=True).start()
         begun.wait()
     """
-    assert told_by(script) == [loop.AT_THE_END]
+    assert told_by(script) == [loop.AT_EXIT]
 
 
 def test_work_beside_ends_before_the_program() -> None:
@@ -88,7 +88,7 @@ def test_work_beside_that_does_not_end_is_given_up() -> None:
         loop.run(work)
         say("end")
     """
-    assert told_by(script) == ["end", f"before: {loop.AT_THE_END}"]
+    assert told_by(script) == ["end", f"before: {loop.AT_EXIT}"]
 
 
 def test_what_is_to_be_closed_is_closed_behind_all_other_work() -> None:
@@ -125,7 +125,7 @@ def test_a_host_is_looked_up_at_the_end_where_workers_are_lent() -> None:
         async def look_up(call):
             return len(await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)) > 0
 
-        loop.current().lend_workers()
+        loop.current().run_lookups_on_workers()
         say(loop.run(look_up))
         atexit.register(lambda: say(loop.run(look_up)))
     """

@@ -1,4 +1,4 @@
-"""Pieces of output, on their way to the callback of a caller."""
+"""OutputQueue of output, on their way to the callback of a caller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from targets.loop_calls import (
 )
 
 from environments import loop
-from environments.loop import Call, Pieces
+from environments.loop import Call, OutputQueue
 from environments.output import Channel
 
 
@@ -65,16 +65,16 @@ def test_a_callback_runs_in_its_callers_thread_and_may_call() -> None:
 def test_no_piece_is_lost_that_comes_with_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end comes just after the caller has looked for pieces, and before it looks for the end."""
     looked, ended = threading.Event(), threading.Event()
-    holds = Pieces.__bool__
+    holds = OutputQueue.__bool__
 
-    def look(pieces: Pieces) -> bool:
+    def look(pieces: OutputQueue) -> bool:
         found = holds(pieces)
         if not looked.is_set():
             looked.set()
             assert ended.wait(LONG)
         return found
 
-    monkeypatch.setattr(Pieces, "__bool__", look)
+    monkeypatch.setattr(OutputQueue, "__bool__", look)
     came: list[bytes] = []
 
     async def work(call: Call[None]) -> None:
@@ -144,7 +144,7 @@ def test_a_callback_that_raises_cancels_the_work_and_gets_no_more() -> None:
 
 def test_a_stream_is_paused_above_the_limit_and_resumed_at_half_of_it() -> None:
     woken: list[None] = []
-    pieces, stream = Pieces(lambda: woken.append(None)), Stream()
+    pieces, stream = OutputQueue(lambda: woken.append(None)), Stream()
     pieces.offer(OUT, b"x" * loop.QUEUED, stream)
     assert stream.told == []
     pieces.offer(ERR, b"x", stream)
@@ -165,7 +165,7 @@ def test_a_stream_is_paused_above_the_limit_and_resumed_at_half_of_it() -> None:
 
 
 def test_what_waits_is_dropped_with_its_caller() -> None:
-    pieces, stream = Pieces(lambda: None), Stream()
+    pieces, stream = OutputQueue(lambda: None), Stream()
     pieces.offer(OUT, b"x", stream)
     pieces.drop()
     assert not pieces

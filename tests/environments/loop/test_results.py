@@ -70,11 +70,11 @@ def test_a_coroutine_function_that_raises_before_it_has_a_coroutine() -> None:
 
 def test_a_call_on_the_loops_own_thread_is_refused(thread: LoopThread) -> None:
     async def work(call: Call[str]) -> str:
-        assert thread.is_mine
+        assert thread.is_current
         return loop.run(right)
 
-    assert not thread.is_mine
-    with pytest.raises(TerminalError, match="own thread"):
+    assert not thread.is_current
+    with pytest.raises(TerminalError, match="on the loop thread"):
         loop.run(work)
 
 

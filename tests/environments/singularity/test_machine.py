@@ -31,8 +31,8 @@ def test_paths_are_found_with_their_kinds(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to("none")
     asked = [str(tmp_path / ODD), "~/file", "file", "~", "dangling", "/none", "-n"]
-    assert [kind for _, kind in MACHINE.look(*asked)] == ["directory", "file", "file", "directory", "", "", ""]
-    assert [str(path) for path, _ in MACHINE.look(*asked)] == [
+    assert [kind for _, kind in MACHINE.resolve_paths(*asked)] == ["directory", "file", "file", "directory", "", "", ""]
+    assert [str(path) for path, _ in MACHINE.resolve_paths(*asked)] == [
         *(f"{tmp_path}/{ODD}", f"{tmp_path}/file", f"{tmp_path}/file", str(tmp_path)),
         *(f"{tmp_path}/dangling", "/none", f"{tmp_path}/-n"),
     ]

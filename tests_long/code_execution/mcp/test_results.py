@@ -54,7 +54,7 @@ FAILED: list[tuple[list[str], object, object]] = [
     (['{"error": "no such file"}'], {"error": "no such file", "path": "x"}, {"error": "no such file", "path": "x"}),
     (["no"], {"code": 3}, {"error": "no"}),
     ([], {"code": 3}, {"error": "{'code': 3}"}),
-    ([], None, {"error": "the tool failed, and did not say why"}),
+    ([], None, {"error": "the tool failed without an error message"}),
 ]
 
 

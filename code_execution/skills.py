@@ -1,4 +1,4 @@
-"""Variables that a skill asks for, which are then handed on to what runs in its environment."""
+"""Environment variables required by a skill, passed through to scripts and commands of the environment."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from environments.secrets import is_protected
 from environments.variables import check_names
 
 FRONT_MATTER_LIMIT = 64 * 1024
-"""Bytes that the front matter of a skill may have."""
+"""Limit in bytes for a skill's front matter."""
 MOST_NAMES = 100
 _KEY = "required_environment_variables"
 _FENCE = b"---"
 
 
 def load_skill(path: str | Path, env: BaseEnvironment) -> tuple[str, ...]:
-    """Allow scripts and commands in `env`, and in no other environment, the variables that a skill requires.
+    """Pass the variables required by a skill through to scripts and commands in `env`, and in no other environment.
 
     Args:
-        path: A SKILL.md whose YAML front matter may list `required_environment_variables`, each a name or a
-            mapping with a `name`.
-        env: The session that loaded the skill.
+        path: A SKILL.md whose YAML front matter may list `required_environment_variables`, each a name or a mapping
+            with a `name`.
+        env: Environment of the session that loaded the skill.
 
     Returns:
-        The names that were allowed: those of the list that are set here.
+        The allowed names: those of the list that are set here.
 
     Raises:
-        SettingsError: The file can't be read, or its front matter is not what it should be, or it asks for a variable
-            that is not for a skill to choose, and the settings do not allow it by name.
+        SettingsError: The file can't be read, the front matter is invalid, or the list has a protected variable that
+            the settings do not allow by name.
     """
     names = required_variables(path)
     _refuse_protected(path, names, env)
@@ -47,17 +47,17 @@ def _refuse_protected(path: str | Path, names: Iterable[str], env: BaseEnvironme
     allowed = {*load_code_execution_settings().skill_env_allowlist, *env.settings.env_passthrough}
     if refused := [name for name in protected if name not in allowed]:
         raise SettingsError(
-            f"{path}: {_KEY} asks for {', '.join(refused)}, which is not for a skill to choose: it is a well-known "
-            "service's, this package's own, or changes what runs. If the skill is to have it, add the name to "
+            f"{path}: {_KEY} asks for {', '.join(refused)}, which skills may not choose: the key of a well-known "
+            "service, a variable of this package, or one that changes which programs run. To allow it, add the name to "
             "code_execution.skill_env_allowlist in config.yaml"
         )
 
 
 def required_variables(path: str | Path) -> tuple[str, ...]:
-    """Return the names that a SKILL.md lists as `required_environment_variables`.
+    """Return the names listed as `required_environment_variables` in a SKILL.md.
 
     Raises:
-        SettingsError: The file can't be read, or its front matter is not what it should be.
+        SettingsError: The file can't be read, or the front matter is invalid.
     """
     text = _front_matter(Path(path))
     if not text.strip():
@@ -75,9 +75,9 @@ def required_variables(path: str | Path) -> tuple[str, ...]:
 
 
 def _front_matter(path: Path) -> str:
-    """Return what stands between the first line of a file and the next like it, if that is `---`; else nothing.
+    """Return the text between two lines `---`, if the first line of the file is such a line; else "".
 
-    Of the file no more is read than front matter may have.
+    Reads no more of the file than front matter may have.
     """
     try:
         with open_regular(path) as file:
