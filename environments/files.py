@@ -259,7 +259,7 @@ def run_on_files(env: BaseEnvironment, work: Callable[[TargetFiles], Coroutine[A
 
 async def _done(env: BaseEnvironment, call: Call[T], work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
-        return await env._file_calls.run(work, call.pieces)
+        return await env.file_calls.run(work, call.pieces)
     finally:
         env.touch()
 

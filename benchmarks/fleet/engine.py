@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.fleet.costs import Costs, Spread
-from hermes_env.batch.engine import Done, Go, Plan, at_once
+from hermes_env.batch.engine import Done, Permit, Plan, at_once
 from hermes_env.batch.result import Result, interrupted, not_begun
 from hermes_env.batch.task import Task, TaskId
 
@@ -95,7 +95,7 @@ class SimulatedEngine:
         self._running: dict[int, _Run] = {}
         self._numbers = itertools.count()
         self._is_interrupted = self._is_closed = False
-        self.begins: Callable[[Task, Go], object] = at_once
+        self.begins: Callable[[Task, Permit], object] = at_once
         """See `PunctualEngine`."""
         self.told: dict[TaskId, float] = {}
         """When each end was told, on the monotonic clock, by the task's id. Whoever reads it takes it out."""

@@ -72,7 +72,7 @@ class Commands(Internal):
         return why
 
     def check_usable(self) -> None:
-        self._env._file_calls.check()
+        self._env.file_calls.check()
 
     # Kinds of commands.
 

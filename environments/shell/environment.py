@@ -389,7 +389,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     async def close(self) -> None:
         """End everything. All callers wait for the same end. The end goes on if a caller leaves."""
-        await self._file_calls.end()
+        await self.file_calls.end()
         await self.life.close(self._end_all)
 
     async def _end_all(self) -> None:
