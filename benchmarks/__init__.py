@@ -1,1 +1,1 @@
-"""What things cost, beside what they must cost at least on this machine at this moment: `python -m benchmarks`."""
+"""Benchmarks: the cost of each operation beside its raw cost in the same run, `python -m benchmarks`."""

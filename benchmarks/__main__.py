@@ -35,13 +35,13 @@ SUBJECTS = (
     "growth.distance",
 )
 PAGE = "page"
-"""Instead of a subject: write the page anew from what was measured last."""
+"""In place of a subject: write the page from the last measurements."""
 NARROWEST = 150
-"""Columns that the table takes at least, also where it is not printed on a terminal."""
+"""The smallest width of the table, in columns, also outside of a terminal."""
 
 
 def measured(subject: str) -> tuple[list[Row], list[Chart]]:
-    """Measure one subject. Where that fails, one row says so, and what was measured until then is kept."""
+    """Measure one subject. After a failure, earlier rows are kept and a last row has the reason."""
     rows: list[Row] = []
     charts: list[Chart] = []
     try:
@@ -50,7 +50,7 @@ def measured(subject: str) -> tuple[list[Row], list[Chart]]:
             rows.extend(module.rows())
         if hasattr(module, "charts"):
             charts.extend(module.charts())
-    except Exception as error:  # one that fails is not to cost what others have measured
+    except Exception as error:  # a failure must not cost the other subjects' measurements
         rows.append(
             Row(what=subject, note=f"not measured: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
         )
@@ -79,7 +79,7 @@ def findings_of(subjects: Sequence[str]) -> Findings:
 
 
 def points_of(chart: Chart) -> Table:
-    """Return a chart as a table to print."""
+    """Return a chart as a table for the terminal."""
     table = Table(title=f"{chart.title}: {chart.up}", caption=chart.note)
     table.add_column(chart.across)
     for line in chart.lines:
@@ -95,7 +95,7 @@ def _number(value: float) -> str:
 
 
 def main() -> None:
-    """Measure the subjects that the command line names, or all."""
+    """Measure the subjects of the command line, or all."""
     asked = sys.argv[1:]
     if asked == [PAGE]:
         page.write(page.read())

@@ -1,4 +1,4 @@
-"""What grows with what, and how it is drawn."""
+"""Charts of growth, and their drawing as SVG."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 6.0, 4.2
 """Inches, of 72 units each."""
 GREY = "#7f7f7f"
-"""What is written; a reader's browser has it lighter or darker, see `INK`."""
+"""The colour of text; replaced by `INK`, which follows the reader's browser."""
 INK = (
     "<style>:root{--ink:#4d5561}@media(prefers-color-scheme:dark){:root{--ink:#c3c9d4}}"
     "svg{font-family:system-ui,sans-serif}</style>"
 )
 COLOURS = ("#0b84c6", "#e0701b", "#1f9d6b", "#c45ab3", "#a08a00", "#d64545")
-"""Told apart by those who do not see red or green; read on white and on black alike."""
+"""Distinct for readers who do not see red or green, and readable on white and on black."""
 MARKS = ("o", "s", "^", "D", "v", "X")
 DASHES = ("-", "--", "-.", ":", "-", "--")
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value, with what one of ten was below and above."""
+    """One value, with the tenth and the ninetieth percentile."""
 
     at: float
     value: float
@@ -41,18 +41,18 @@ class Point:
 
     @classmethod
     def took(cls, at: float, times: Times) -> Self:
-        """Return what something took, in milliseconds."""
+        """Return times in milliseconds."""
         return cls(at, times.median * 1000, times.low * 1000, times.high * 1000)
 
     @classmethod
     def rate(cls, at: float, each: Times) -> Self:
-        """Return how many there were in a second, from the seconds for each."""
+        """Return a rate a second, from the seconds of each."""
         return cls(at, 1 / each.median, 1 / each.high, 1 / each.low)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One of those that are compared."""
+    """One of the compared ways."""
 
     name: str
     points: Sequence[Point]
@@ -63,17 +63,17 @@ class Chart:
     """Lines over one axis."""
 
     name: str
-    """Of its file, without an ending."""
+    """The name of the file, without ending."""
     title: str
     across: str
     up: str
     lines: Sequence[Line]
     says: str
-    """What one sees, for those who see no picture."""
+    """The alternative text."""
     ticks: Sequence[tuple[float, str]]
-    """Where the axis across is marked, and with what."""
+    """Places and labels of marks on the axis across."""
     scale: str = "log"
-    """Of the axis across: `log` or `linear`."""
+    """The scale of the axis across: `log` or `linear`."""
     note: str = ""
 
 
@@ -126,7 +126,7 @@ def _frame(axes: Axes, chart: Chart) -> None:
 
 
 def _described(svg: str, chart: Chart) -> str:
-    """Return a picture with a title and a description for those who listen to it, in the colours of its page."""
+    """Return a picture with title and description for screen readers, in the colours of its page."""
     names = f"<title>{escape(chart.title)}</title><desc>{escape(chart.says)}</desc>"
     svg = re.sub(r"<metadata>.*?</metadata>", lambda _: names + INK, svg, count=1, flags=re.DOTALL)
     svg = svg.replace(GREY, "var(--ink)")

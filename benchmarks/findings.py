@@ -1,4 +1,4 @@
-"""All that one run has found, as it is kept in a file."""
+"""The findings of one run, and their form in a file."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from benchmarks.table import Row
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was measured, when, and on what."""
+    """Rows and charts, with the date and the machine of their measurement."""
 
     date: str
     machine: Mapping[str, str]
     load: float
-    """How many processes wanted a core on average in the minute before: where it is not near 0, others were at work."""
+    """The load average of the minute before. Above 0, other processes were at work."""
     seconds: float
-    """How long it took."""
+    """Seconds of the whole run."""
     rows: Sequence[Row]
     charts: Sequence[Chart]
 
     def to_json(self) -> str:
-        """Return it as text. Times are in seconds."""
+        """Return the findings as JSON, with times in seconds."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> Self:
-        """Return what `to_json` was called of."""
+        """Return the findings that `to_json` has written."""
         kept = json.loads(text)
         rows = [_row(row) for row in kept.pop("rows")]
         charts = [_chart(chart) for chart in kept.pop("charts")]

@@ -1,4 +1,4 @@
-"""What kind of machine this is, as far as it matters for what is measured, and without its name."""
+"""The kind of this machine: cores, memory, kernel and versions, without its name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENGINES = {
 
 
 def machine() -> dict[str, str]:
-    """Return its kind, by name."""
+    """Return the properties of this machine, by name."""
     found = {
         "cores": str(len(os.sched_getaffinity(0))),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GB",
@@ -28,7 +28,7 @@ def machine() -> dict[str, str]:
 
 
 def machine_text(machine: Mapping[str, str]) -> str:
-    """Return for people what kind of machine this is."""
+    """Return the properties as a phrase."""
     return ", ".join(
         f"{value} {name}" if name in {"cores", "memory"} else value if name == "kernel" else f"{name} {value}"
         for name, value in machine.items()

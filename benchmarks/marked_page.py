@@ -1,4 +1,4 @@
-"""A page of docs/: what was measured stands between marks in it, and its charts and numbers in a folder beside it."""
+"""A page of docs/ with measurements between marks, and its charts and numbers in a folder beside the page."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class MarkedPage:
     """One page."""
 
     name: str
-    """Of its file."""
+    """The name of the file."""
     folder: str
-    """Where its charts and its numbers are, beside it."""
+    """The folder of its charts and numbers, beside the page."""
 
     def write(self, parts: Mapping[str, str], charts: Collection[Chart], numbers: str, docs: Path = DOCS) -> None:
-        """Write the page anew, with its charts and what they are made of.
+        """Write the page, its charts and its numbers.
 
         Args:
-            parts: What belongs between its marks, by the name in the mark, without the charts.
-            charts: What is drawn.
-            numbers: All that was measured, as JSON.
-            docs: Where the page is.
+            parts: The texts between the marks, by the name in the mark, without charts.
+            charts: The charts to draw.
+            numbers: All measurements, as JSON.
+            docs: The folder of the page.
 
         Raises:
-            MissingExtraError: What draws the charts is not installed.
+            MissingExtraError: matplotlib is not installed.
         """
         folder = docs / self.folder
         folder.mkdir(exist_ok=True)
@@ -44,14 +44,14 @@ class MarkedPage:
         page.write_text(self.written(page.read_text(), parts, charts))
 
     def numbers(self, docs: Path = DOCS) -> str:
-        """Return what `write` was given last."""
+        """Return the numbers that `write` has written last."""
         return (docs / self.folder / _NUMBERS).read_text()
 
     def written(self, text: str, parts: Mapping[str, str], charts: Collection[Chart]) -> str:
-        """Return the page with something else between its marks. A part that is missing was not measured, and says so.
+        """Return the page with new texts between its marks. A missing part becomes `Not measured.`
 
         Args:
-            text: The page as it is.
+            text: The page.
             parts: See `write`.
             charts: See there.
         """

@@ -1,4 +1,4 @@
-"""Timing things in turns, so that a slow moment of the machine hits all of them."""
+"""Timing several ways of the same work in turns, so that a slow moment of the machine hits all of them."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Self
 
 Action = Callable[[], object]
 Timer = Callable[[], Sequence[float]]
-"""Does its work once or several times, or now and then not at all, and returns how many seconds each time took."""
+"""Does its work once, several times or, on some turns, not at all, and returns the seconds of each time."""
 
 MOST_ROUNDS = 300
 
 
 class CannotDoError(Exception):
-    """One of those that are measured cannot do the work. The message says why; the others go on without it."""
+    """A way cannot do the work. The message has the reason; the measurement continues without this way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What something took, in seconds."""
+    """The median and the outer tenths of some measured seconds."""
 
     median: float
     low: float
-    """Of ten times, one was quicker."""
+    """The tenth percentile."""
     high: float
-    """Of ten times, one took longer."""
+    """The ninetieth percentile."""
     count: int
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Self:
-        """Sum up what was measured, which is at least once."""
+        """Summarize at least one time."""
         if len(seconds) == 1:
             return cls(seconds[0], seconds[0], seconds[0], 1)
         tenths = statistics.quantiles(seconds, n=10, method="inclusive")
@@ -42,13 +42,13 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What some took that did the same work in turns, by name, and why others took nothing."""
+    """Times of the ways to do the same work, by name, and reasons for missing ways."""
 
     times: Mapping[str, Times]
     missing: Mapping[str, str]
 
     def beside(self, name: str, times: Times) -> Measured:
-        """Return the same with one that is known without measuring."""
+        """Return a copy with times that need no measurement, under a name."""
         return Measured({name: times, **self.times}, self.missing)
 
 
@@ -59,14 +59,14 @@ def in_turn(
     least_rounds: int = 5,
     missing: Mapping[str, str] | None = None,
 ) -> Measured:
-    """Measure several that do the same work.
+    """Measure several ways to do the same work.
 
     Args:
-        timers: By name. They are called in turns, the first of which does not count. One that raises
-            `CannotDoError` is left out from then on.
-        seconds: How long to go on.
-        least_rounds: How many turns to take at least, however long that takes.
-        missing: What cannot even begin, and why, by name.
+        timers: By name. They are called in turns, and the first turn does not count. A timer that raises
+            `CannotDoError` is called no more.
+        seconds: The time for all turns.
+        least_rounds: The smallest number of turns, also if they take longer.
+        missing: The reasons for ways that cannot begin, by name.
     """
     taken: dict[str, list[float]] = {name: [] for name in timers}
     failed = dict(missing or {})
@@ -81,7 +81,7 @@ def in_turn(
                 else:
                     taken[name] += found if counts else ()
 
-    turn(counts=False)  # what is used for the first time
+    turn(counts=False)  # imports, caches and first uses
     end, rounds = time.perf_counter() + seconds, 0
     while rounds < least_rounds or (time.perf_counter() < end and rounds < MOST_ROUNDS):
         turn(counts=True)
@@ -95,13 +95,13 @@ def clocked(action: Action) -> Timer:
 
 
 def seldom(timer: Timer, every: int) -> Timer:
-    """Make a timer that works only every so many turns: what is slow would leave few turns to what is quick."""
+    """Make a timer that works on every n-th turn only, as a slow way would leave few turns to the quick ones."""
     turns = itertools.count()
     return lambda: () if next(turns) % every else timer()
 
 
 def timed(action: Action) -> float:
-    """Return how long one call takes, in seconds."""
+    """Return the seconds of one call."""
     began = time.perf_counter()
     action()
     return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""docs/performance.md: what is measured stands between marks in it, and the charts beside it."""
+"""The page docs/performance.md: tables between its marks, and charts beside the page."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ ON_ONE = (
     'execute("true"), Modal, 30 ms away',
     'execute("true"), Daytona, 30 ms away',
 )
-"""The rows of the table of what is measured in one place alone. The page has no others; `make bench` prints all."""
+"""The rows of the table of operations that are measured in one place. `make bench` prints all rows, also others."""
 _CALLED = re.compile(r"""[\w.]+\("[^|]*?"\)|\w*execute_\w+|(?:read|write|search|put|get)_files?""")
 
 
 def write(findings: Findings, docs: Path = DOCS) -> None:
-    """Write the page anew, see `MarkedPage.write`."""
+    """Write the page, see `MarkedPage.write`."""
     PERFORMANCE.write(_parts(findings), findings.charts, findings.to_json(), docs)
 
 
 def read(docs: Path = DOCS) -> Findings:
-    """Return the findings that the page was made from."""
+    """Return the findings behind the page."""
     return Findings.of_json(PERFORMANCE.numbers(docs))
 
 
@@ -104,7 +104,7 @@ def _beside(rows: Mapping[str, Row]) -> str:
 
 
 def _beside_one(row: Row) -> list[str]:
-    """Return the line of a row that other packages or clients stand beside, but not a tool of its own shell."""
+    """Return the line of a row with other packages or clients, without programs in a shell of the target."""
     others = [
         f"{name.rpartition(' ')[0] if name[-1].isdigit() else name} {seconds_text(times.median)}"
         for name, times in row.beside.items()
@@ -115,7 +115,7 @@ def _beside_one(row: Row) -> list[str]:
 
 
 def _missing(findings: Findings) -> str:
-    """Return the versions of what stands beside ours, and what could not be measured, with the reason."""
+    """Return the versions of other packages, and the reasons for missing measurements."""
     names = {name for row in findings.rows for name in row.beside if name[-1].isdigit()}
     said = [f"Versions: {', '.join(sorted(names))}."] if names else []
     for row in findings.rows:
@@ -133,7 +133,7 @@ def _medians(row: Row) -> Sequence[str]:
 
 
 def _times_raw(row: Row | None) -> str:
-    """Return our median and the multiple of the raw cost that it is, such as `2 ms` and `4x 0.5 ms`."""
+    """Return our median, and the same as a multiple of the raw cost, such as `2 ms` and `4x 0.5 ms`."""
     if row is None or row.raw is None or row.ours is None:
         return NONE
     raw, ours = _medians(row)

@@ -11,29 +11,29 @@ from rich.table import Table
 from benchmarks.measure import Measured, Times
 
 NONE = "-"
-"""What stands where there is no number."""
+"""The cell without a number."""
 T = TypeVar("T")
 RAW, OURS = "raw", "ours"
-"""What `Row.of` takes for the least cost, and for this package, as it does all that begins with either."""
+"""The first words of names that `Row.of` takes for the raw cost and for this package."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One thing that was measured. What could not be measured is None."""
+    """One measured operation. A value that could not be measured is None."""
 
     what: str
     raw: Times | None = None
-    """What it costs at least: the same without this package."""
+    """The raw cost: the same work without this package."""
     raw_is: str = ""
     ours: Times | None = None
     goal: float | None = None
-    """How many times the raw cost it may take."""
+    """The goal, as a multiple of the raw cost."""
     limit: float | None = None
-    """How many seconds it may take."""
+    """The goal in seconds."""
     beside: Mapping[str, Times] = field(default_factory=dict)
-    """What the same costs by what one would use without this package, by its name."""
+    """Times of other packages and clients for the same work, by name."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """Why others are not beside it, by name."""
+    """The reasons for missing ones, by name."""
     note: str = ""
 
     @classmethod
@@ -50,18 +50,18 @@ class Row:
         note: str = "",
         alone: bool = False,
     ) -> Self:
-        """Make a row of what did the same work in turns.
+        """Make a row from ways that did the same work in turns.
 
         Args:
             what: The work.
-            measured: What they took.
-            ours: The name that this package has there, which begins with `ours`.
-            raw: The name that the raw cost has there, which begins with `raw`.
+            measured: Their times.
+            ours: The name of this package there; begins with `ours`.
+            raw: The name of the raw cost there; begins with `raw`.
             raw_is: As in the row, as are `goal`, `limit` and `note`.
             goal: See there.
             limit: See there.
             note: See there.
-            alone: Leave out what is beside it, which another row has.
+            alone: Leave out other packages and clients, as another row has them.
         """
         failed = [why for name, why in measured.missing.items() if name in {raw, ours}]
         return cls(
@@ -78,12 +78,12 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How many times the raw cost it takes."""
+        """Our median as a multiple of the raw cost."""
         return self.ours.median / self.raw.median if self.ours and self.raw else None
 
     @property
     def reached(self) -> bool | None:
-        """Whether it is as quick as it is meant to be, to a tenth; None if nothing is said about that."""
+        """True if the goal is reached, to a tenth; None without a goal or a measurement."""
         if self.ours is None:
             return None
         if self.limit is not None:
@@ -93,7 +93,7 @@ class Row:
         return round(self.ratio, 1) <= round(self.goal, 1)
 
     def goal_text(self) -> str:
-        """Return the goal for people."""
+        """Return the goal as text."""
         if self.limit is not None:
             return seconds_text(self.limit)
         return NONE if self.goal is None else f"{self.goal:.2g}x"
@@ -123,14 +123,14 @@ def _beside(row: Row) -> str:
 
 
 def beside_text(row: Row, name: str) -> str:
-    """Return what another one takes, and how many times of ours that is."""
+    """Return the median of another way, and its multiple of ours."""
     times = row.beside[name]
     of_ours = f" ({ratio_text(times.median / row.ours.median)})" if row.ours else ""
     return seconds_text(times.median) + of_ours
 
 
 def seconds_text(value: float | None) -> str:
-    """Return seconds for people."""
+    """Return seconds as text, in s or ms."""
     if value is None:
         return NONE
     if value >= 1:
@@ -141,7 +141,7 @@ def seconds_text(value: float | None) -> str:
 
 
 def ratio_text(value: float | None) -> str:
-    """Return a ratio for people."""
+    """Return a ratio as text."""
     if value is None:
         return NONE
     if value < 1:

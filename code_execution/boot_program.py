@@ -1,5 +1,4 @@
-"""The boot program: the first code of a script's Python in the target. The process becomes the script, as `python3
-script.py` does.
+"""The boot program: the first code of a script's Python in the target. The process then becomes the script.
 
 Runs on Python 3.8 or later, and imports only modules already loaded by the interpreter and a few in C.
 
@@ -114,8 +113,7 @@ def replace_stdin_with_null() -> None:
 def become(
     script: str, source: bytes, mode: str, arguments: list[str], ready: Callable[[], object] | None = None
 ) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
-    """Turn this process into the script's, and return the code, the globals, and a function to call with the script's
-    error.
+    """Turn this process into the script's; return the code, the globals, and a function to call at an error.
 
     The caller executes the code, so that only the caller's frame is below the script's. `ready` blocks until the script
     may begin.
@@ -287,21 +285,21 @@ class Supervisor:
         script: Process id of the script.
         word: Secret marker of the messages, unknown to the script.
         directory: Directory of the script.
-        given: Input of the boot program; see `main`.
+        config: Input of the boot program; see `main`.
         adopts: True if orphans of the script become children of this process.
         control: Connection to a session's Python, for its requests.
     """
 
     def __init__(
-        self, script: int, word: bytes, given: dict[str, object], adopts: bool, control: _socket.socket | None
+        self, script: int, word: bytes, config: dict[str, object], adopts: bool, control: _socket.socket | None
     ) -> None:
         import select
 
         self.script, self.word, self.adopts = script, word, adopts
-        self.directory = str(given["directory"])
+        self.directory = str(config["directory"])
         self.poll = select.poll()
         self.POLLIN, self.POLLOUT = select.POLLIN, select.POLLOUT
-        self.given = given
+        self.config = config
         self.ended: int | None = None
         self.incoming = b""
         self.unsent: list[bytes] = []
@@ -317,7 +315,7 @@ class Supervisor:
             self.connections[control.fileno()] = CONTROL, self.numbers[CONTROL]
             self.poll.register(control.fileno(), self.POLLIN)
         self.out, self.out_blocks = self._opened_output()
-        self.alarm, self.bell = os.pipe()
+        self.wake_read, self.wake_write = os.pipe()
 
     def _opened_output(self) -> tuple[int, bool]:
         """Return a descriptor of standard error and whether writes may block; the script's own may block."""
@@ -342,18 +340,18 @@ class Supervisor:
         """Wake up at a child's end, and ignore signals to the script's process group."""
         import _signal  # type: ignore[import-not-found]
 
-        os.set_blocking(self.bell, False)
-        _signal.set_wakeup_fd(self.bell)
+        os.set_blocking(self.wake_write, False)
+        _signal.set_wakeup_fd(self.wake_write)
         _signal.signal(_signal.SIGCHLD, lambda *_: None)
         for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT):
             _signal.signal(number, _signal.SIG_IGN)
         for number in (_signal.SIGUSR1, _signal.SIGUSR2):
             _signal.signal(number, _signal.SIG_IGN)
-        self.poll.register(self.alarm, self.POLLIN)
+        self.poll.register(self.wake_read, self.POLLIN)
 
     def serve(self) -> None:
         """Serve the script until it has ended and all messages are sent."""
-        if self.given["duplex"]:
+        if self.config["duplex"]:
             self.poll.register(0, self.POLLIN)
         while True:
             self._reap()
@@ -362,8 +360,8 @@ class Supervisor:
             if self.is_lost:
                 return
             for descriptor, _ in self.poll.poll():
-                if descriptor == self.alarm:
-                    os.read(self.alarm, RECEIVE)
+                if descriptor == self.wake_read:
+                    os.read(self.wake_read, RECEIVE)
                 elif descriptor == 0:
                     self._read_input()
                 elif descriptor == self.out:
@@ -449,8 +447,7 @@ class Supervisor:
             self.handle(kind, int(number), rest[:length])
 
     def handle(self, kind: bytes, number: int, data: bytes) -> None:
-        """Handle a message: bytes for a connection, or an interrupt. Bytes are an answer, or a request to the session's
-        Python."""
+        """Handle a message: an interrupt, or bytes for a connection (an answer, or a request to a session's Python)."""
         if kind == b"i":
             if self.ended is None:
                 os.kill(self.script, 2)
@@ -484,12 +481,12 @@ class Supervisor:
         number, connection = self.connections[descriptor]
         if connection.outgoing:
             self._send(connection)
-        line = connection.line(int(str(self.given["most"])))
+        line = connection.line(int(str(self.config["most"])))
         if line is None:
             self._close(descriptor)
         elif line and connection.is_too_large:
             connection.is_too_large = False
-            connection.outgoing += str(self.given["too_large"]).encode() + b"\n"
+            connection.outgoing += str(self.config["too_large"]).encode() + b"\n"
             self._send(connection)
         elif line:
             self._relay(number, line)
@@ -593,19 +590,19 @@ def read_exactly(size: int) -> bytes:
 
 
 def main(
-    given: dict[str, object], session: type[ScriptRunner] | None = None
+    config: dict[str, object], session: type[ScriptRunner] | None = None
 ) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
     """Stage the script and fork. The parent supervises; the child becomes the script, see `become`.
 
     Args:
-        given: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, True if standard input goes on after this;
+        config: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, True if standard input goes on after this;
             `relays`, True if tool calls are relayed; `session`, the marker word of a session; `most` and `too_large`,
             the largest request and the answer to a larger request.
         session: Class that runs scripts in the child, for a Python session.
     """
     check_version()
-    word, directory = str(given["word"]), str(given["directory"])
-    files: dict[str, bytes] = given["files"]  # type: ignore[assignment]
+    word, directory = str(config["word"]), str(config["directory"])
+    files: dict[str, bytes] = config["files"]  # type: ignore[assignment]
     try:
         stage(directory, files)
     except OSError as error:
@@ -624,12 +621,12 @@ def main(
         if control:
             control.close()
         replace_stdin_with_null()
-        source, mode, arguments = files[SCRIPT], str(given["mode"]), given["arguments"]
+        source, mode, arguments = files[SCRIPT], str(config["mode"]), config["arguments"]
         path = directory + "/" + SCRIPT
-        session_word = str(given["session"])
+        session_word = str(config["session"])
         if mode == "strict":
             os.chdir(directory)
-        given.clear()
+        config.clear()
 
         def wait() -> None:
             if not os.read(ready, 1):
@@ -649,9 +646,9 @@ def main(
     adopts = _become_subreaper()
     os.write(readying, b"r")
     os.close(readying)
-    supervisor = Supervisor(script, secret, given, adopts, control)
+    supervisor = Supervisor(script, secret, config, adopts, control)
     supervisor.watch_children()
-    if given["relays"]:
+    if config["relays"]:
         supervisor.listen()
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)  # so that the script alone holds its output open

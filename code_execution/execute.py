@@ -146,9 +146,9 @@ def execute_code(
     limits = Limits.checked(settings, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else checked_environment(env, "aexecute_code")
     handlers = script_tools(env) if tools is None else checked_tools(tools)
-    with_servers = tools is None if mcp_servers is None else mcp_servers
-    servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
-    asked = ScriptCall(
+    use_servers = tools is None if mcp_servers is None else mcp_servers
+    servers = called_by(code, servers_of(limits.settings.mcp_servers)) if use_servers else {}
+    script_call = ScriptCall(
         Script(
             env,
             checked_code(code),
@@ -164,8 +164,8 @@ def execute_code(
         on_output,
         session.run_script if session else run_script,
     )
-    with _observed(asked.script, tools, record) as operation:
-        return _record_result(operation, asked.result())
+    with _observed(script_call.script, tools, record) as operation:
+        return _record_result(operation, script_call.result())
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,15 +184,15 @@ class ScriptCall:
         """Run the script. Errors caused by the script become a result."""
         began = time.monotonic()
         with errors_as_results(self.script.env, began) as failed:
-            return self._if_allowed(began)
+            return self._run_if_permitted(began)
         return failed[0]
 
-    def _if_allowed(self, asked: float) -> ExecutionResult:
+    def _run_if_permitted(self, called_at: float) -> ExecutionResult:
         script = self.script
         interrupted = script.interruption.is_set
         gate = script.env.gate
         if not gate.permits_script(script.code, script.limits.mode, self.before_script, interrupted) or interrupted():
-            seconds = time.monotonic() - asked
+            seconds = time.monotonic() - called_at
             return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
         began = time.monotonic()  # waiting for an approval is not the script's time
         if not self.servers:

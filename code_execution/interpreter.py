@@ -18,7 +18,7 @@ from code_execution.boot_program import OLDEST
 from environments.base import BaseEnvironment
 from environments.clean_environment import exporting, running_clean_with, running_with_exports
 from environments.errors import UnsupportedError
-from environments.loop import done
+from environments.loop import run_async
 
 CHOSEN, NUMBER = "hermes_python", "hermes_number"
 """Shell variables: the chosen Python, and its number among the candidates; empty if none was found."""
@@ -51,10 +51,11 @@ class Pythons:
 
     def choose_command(self) -> str:
         """Return shell text that chooses a candidate. Starts no process if all have paths and none is doubtful."""
-        branches = "el".join(f"if {self._can_be(name)}; then {NUMBER}={i}\n" for i, name in enumerate(self.candidates))
+        tests = [f"if {self._test_command(name)}; then {NUMBER}={i}\n" for i, name in enumerate(self.candidates)]
+        branches = "el".join(tests)
         return f"{NUMBER}=\n{branches}fi\n"
 
-    def _can_be(self, name: str) -> str:
+    def _test_command(self, name: str) -> str:
         """Return a shell condition that also sets `CHOSEN`."""
         word = shlex.quote(name)
         if "/" in word:
@@ -125,7 +126,7 @@ async def session_variables(env: BaseEnvironment) -> dict[str, str]:
     Raises:
         TerminalError: The session could not be opened.
     """
-    return {name: await done(env.internal.variable, name) for name in ("PWD", *FROM_SESSION)}
+    return {name: await run_async(env.internal.variable, name) for name in ("PWD", *FROM_SESSION)}
 
 
 def script_command(
@@ -147,15 +148,15 @@ def script_command(
         exported: If not None, the script also sees the shell's exported variables, except names of secrets; these names
             are passed nevertheless.
     """
-    others = _others(allowed, session)
+    others = _other_variables(allowed, session)
     if exported is not None:
         program = running_with_exports(others, argv, session.get("PATH", ""), exported)
     else:
         program = running_clean_with(others, argv, session.get("PATH", ""))
-    return _of_session(directory, session) + program
+    return _session_exports(directory, session) + program
 
 
-def _of_session(directory: str, session: Mapping[str, str]) -> str:
+def _session_exports(directory: str, session: Mapping[str, str]) -> str:
     """Return shell text that sets the session's variables and puts the directory on PYTHONPATH."""
     names = [name for name in FROM_SESSION if name in session and name != "PATH"]
     unset = "".join(f"unset {name}\n" for name in names if not session[name])
@@ -163,6 +164,6 @@ def _of_session(directory: str, session: Mapping[str, str]) -> str:
     return f'{unset}{export}PYTHONPATH={shlex.quote(directory)}"${{PYTHONPATH:+:$PYTHONPATH}}"\n'
 
 
-def _others(allowed: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
+def _other_variables(allowed: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
     # PYTHONPATH is already set, like all allowed variables, and so follows the directory.
     return {name: value for name, value in allowed.items() if name != "PYTHONPATH" and name not in session}

@@ -37,7 +37,7 @@ class MessageDecoder:
 
     def __init__(self) -> None:
         self._markers: tuple[bytes, ...] = ()
-        self._held = b""
+        self._pending = b""
         self.passes_output = True
         """True to pass on bytes outside of messages."""
 
@@ -53,33 +53,34 @@ class MessageDecoder:
         """
         if not self._markers:
             return data if self.passes_output else b""
-        data, self._held = self._held + data, b""
+        data, self._pending = self._pending + data, b""
         passed: list[bytes] = []
         at = 0
         while place := self._next(data, at):
             found, marker = place
-            self._pass(data[at:found], passed)
+            self._pass_on(data[at:found], passed)
             at, end = found, data.find(b"\n", found, found + LONGEST)
             if end < 0 and len(data) - found >= LONGEST:
                 raise TerminalError(_TAMPERED)
             try:
-                behind = self._take(marker, data[found + len(marker) : end], data, end + 1) if end >= 0 else None
+                message = data[found + len(marker) : end]
+                end_at = self._handle_message(marker, message, data, end + 1) if end >= 0 else None
             except ValueError:
                 raise TerminalError(_TAMPERED) from None
-            if behind is None:
+            if end_at is None:
                 break
-            at = behind
+            at = end_at
         else:
             found = self._message_start(data) if self._markers else len(data)
-            self._pass(data[at : max(at, found)], passed)
+            self._pass_on(data[at : max(at, found)], passed)
             at = max(at, found)
         if final:
-            self._pass(data[at:], passed)
+            self._pass_on(data[at:], passed)
         else:
-            self._held = data[at:]
+            self._pending = data[at:]
         return b"".join(passed)
 
-    def _pass(self, data: bytes, passed: list[bytes]) -> None:
+    def _pass_on(self, data: bytes, passed: list[bytes]) -> None:
         if self.passes_output and data:
             passed.append(data)
 
@@ -95,7 +96,7 @@ class MessageDecoder:
         may_begin = start >= 0 and any(marker.startswith(data[start:]) for marker in self._markers)
         return start if may_begin else len(data)
 
-    def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
+    def _handle_message(self, marker: bytes, message: bytes, data: bytes, end_at: int) -> int | None:
         """Handle a message, and return the position after the message; None if incomplete.
 
         Raises:
@@ -150,46 +151,46 @@ class BootMessages(MessageDecoder):
         """Return shell text that sends a message."""
         return f"printf '\\036{self.word} %s\\n' {what} >&2"
 
-    def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
-        kind, _, rest = said.partition(b" ")
+    def _handle_message(self, marker: bytes, message: bytes, data: bytes, end_at: int) -> int | None:
+        kind, _, rest = message.partition(b" ")
         if self.session and marker == marker_of(self.session):
             self.on_output_end(int(rest))
-            return behind
+            return end_at
         if self.begun:
-            return self._take_from_supervisor(kind, rest, data, behind)
-        if said.isdigit() and len(said) < 6:
-            self.chosen = int(said)
-        elif said == b"-":
+            return self._handle_supervisor_message(kind, rest, data, end_at)
+        if message.isdigit() and len(message) < 6:
+            self.chosen = int(message)
+        elif message == b"-":
             self.none_found = True
         elif kind == b"failed":
             self.failed = rest.decode("utf-8", "replace")
         elif kind == b"another":
             self.magic, self.left = rest.decode("ascii", "replace"), "none"
             self.is_for_another = self.removed = True
-        elif said.startswith(b"+"):
-            self.magic, self.begun = said[1:].decode("ascii", "replace"), True
+        elif message.startswith(b"+"):
+            self.magic, self.begun = message[1:].decode("ascii", "replace"), True
             words = [self.secret, *filter(None, [self.session])] if self.has_supervisor else []
             self._markers = tuple(map(marker_of, words))
             self.on_begun()
-        return behind
+        return end_at
 
-    def _take_from_supervisor(self, kind: bytes, rest: bytes, data: bytes, behind: int) -> int | None:
+    def _handle_supervisor_message(self, kind: bytes, rest: bytes, data: bytes, end_at: int) -> int | None:
         """Handle a message of the supervisor. A script may have read the secret from the supervisor's memory."""
         if kind == b"r":
             connection, size, is_last = map(int, rest.split())
             if not 0 < size <= LONGEST:
                 raise ValueError
-            if len(data) - behind < size:
+            if len(data) - end_at < size:
                 return None
-            self.on_request(connection, data[behind : behind + size], bool(is_last))
-            return behind + size
+            self.on_request(connection, data[end_at : end_at + size], bool(is_last))
+            return end_at + size
         if kind == b"e":
             code, _, left = rest.partition(b" ")
             self.exit_code, self.left = int(code), left.decode()
             self.on_end()
         elif kind == b"z":
             self.removed = True
-        return behind
+        return end_at
 
 
 class SessionResult(NamedTuple):
@@ -218,13 +219,13 @@ class SessionMessages(MessageDecoder):
 
     Args:
         word: Marker word of the messages.
-        most: Limit in bytes for a value.
+        limit: Limit in bytes for a value.
     """
 
-    def __init__(self, word: str, most: int) -> None:
+    def __init__(self, word: str, limit: int) -> None:
         super().__init__()
         self._markers = (marker_of(word),)
-        self._most = {b"v": (1, most), b"i": (MOST_FIGURES, LARGEST_FIGURE)}
+        self._most = {b"v": (1, limit), b"i": (MOST_FIGURES, LARGEST_FIGURE)}
         self.on_done: Callable[[int], object] = lambda _: None
         self.clear()
 
@@ -240,8 +241,8 @@ class SessionMessages(MessageDecoder):
         value = bytes(self._parts[b"v"][0]) if self._parts[b"v"] else None
         return SessionResult(code, value, size, tuple(map(bytes, self._parts[b"i"])), left_out)
 
-    def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
-        kind, _, rest = said.partition(b" ")
+    def _handle_message(self, marker: bytes, message: bytes, data: bytes, end_at: int) -> int | None:
+        kind, _, rest = message.partition(b" ")
         if kind == b"d":
             number, code, size, left_out = map(int, rest.split())
             self._ended = code, size, left_out
@@ -250,16 +251,16 @@ class SessionMessages(MessageDecoder):
             size, is_last = map(int, rest.split())
             if not 0 <= size <= LONGEST:
                 raise ValueError
-            if len(data) - behind < size:
+            if len(data) - end_at < size:
                 return None
-            self._add(kind, data[behind : behind + size], bool(is_last))
-            return behind + size
-        return behind
+            self._add(kind, data[end_at : end_at + size], bool(is_last))
+            return end_at + size
+        return end_at
 
     def _add(self, kind: bytes, part: bytes, is_last: bool) -> None:
-        parts, (most, longest) = self._parts[kind], self._most[kind]
+        parts, (limit, longest) = self._parts[kind], self._most[kind]
         if self._whole[kind]:
-            if len(parts) == most:
+            if len(parts) == limit:
                 return
             parts.append(bytearray())
         if len(parts[-1]) + len(part) <= longest:
@@ -340,9 +341,9 @@ class ScriptOutput(LoopSink):
         self.on_attach(process)
 
     def add(self, channel: Channel, data: bytes) -> None:
-        self._take(channel, data)
+        self._handle_message(channel, data)
 
-    def _take(self, channel: Channel, data: bytes, final: bool = False) -> None:
+    def _handle_message(self, channel: Channel, data: bytes, final: bool = False) -> None:
         if framed := self.messages if channel is Channel.STDERR else self._results:
             data = framed.feed(data, final)
         if self.printed:
@@ -351,7 +352,7 @@ class ScriptOutput(LoopSink):
     def finish(self) -> None:
         """Process bytes held back as a possible message. Call at the end of the output."""
         for channel in Channel:
-            self._take(channel, b"", final=True)
+            self._handle_message(channel, b"", final=True)
 
 
 class LiveScriptOutput:
@@ -387,7 +388,7 @@ class PathShortener:
         self._place = directory.encode() + b"/"
         self._budget, self._behind = (b'File "', b'"') if in_tracebacks else (b"", b"")
         self._head = self._budget + self._place
-        self._held = b""
+        self._pending = b""
 
     @cached_property
     def _pattern(self) -> re.Pattern[bytes]:
@@ -402,11 +403,11 @@ class PathShortener:
             data: The bytes.
             final: True at the end of the output, to hold no bytes back.
         """
-        data = self._held + data
+        data = self._pending + data
         if self._place in data:
             data = self._pattern.sub(self._budget + rb"\1" + self._behind, data)
         keep = len(data) if final else self._beginning(data)
-        self._held = data[keep:]
+        self._pending = data[keep:]
         return data[:keep]
 
     def _beginning(self, data: bytes) -> int:

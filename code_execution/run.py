@@ -73,10 +73,10 @@ async def run_script(call: Call[Any], script: Script, began: float) -> Callable[
             except BrokenPythonError:  # the next run avoids that Python
                 continue
 
-    return await within_its_time(run, script.env, budget)
+    return await within_time_limit(run, script.env, budget)
 
 
-async def within_its_time(
+async def within_time_limit(
     run: Callable[[], Awaitable[Callable[[], ExecutionResult]]], env: BaseEnvironment, budget: TimeBudget
 ) -> Callable[[], ExecutionResult]:
     """Run a script, and return a result even if the time limit or a cleanup came before the run.
@@ -126,16 +126,16 @@ class Run:
             files = self._files()
             self._calls.begin()
             await python.start(files, self._script.argv, relays=isinstance(self._transport, Relay))
-            self._while_it_starts()
+            self._prepare_during_start()
             ended_by_us = await self._wait()
         finally:
             await shielded(spawn(self._end(ended_by_us)))
         if (failure := getattr(self._transport, "failure", None)) and ended_by_us != "interrupted":
             raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
         python.check(ended_by_us)
-        return partial(self._made_result, ended_by_us, *await self._exit_code(ended_by_us))
+        return partial(self._build_result, ended_by_us, *await self._exit_code(ended_by_us))
 
-    def _while_it_starts(self) -> None:
+    def _prepare_during_start(self) -> None:
         """Prepare the transport and the view while the Python starts.
 
         Raises:
@@ -155,12 +155,12 @@ class Run:
         except OSError as error:
             if self._python.is_supervised and isinstance(error, FileNotFoundError):
                 return  # the supervisor removed the directory: a script that ended at once makes no calls
-            raise TerminalError(f"no socket for the script's tool calls can be made: {error}") from error
+            raise TerminalError(f"the socket for the script's tool calls could not be created: {error}") from error
 
     def _files(self) -> Mapping[str, bytes]:
         """Choose the transport, and return the files of the script's directory."""
         python, directory, output = self._python, self._python.directory, self._output
-        way, client, place = self._way(), SOCKET, f"{directory}/socket"
+        way, client, place = self._choose_transport(), SOCKET, f"{directory}/socket"
         if way == "socket":
             self._transport = socket = UnixSocketTransport(self._dispatcher)
             place = self._place = socket.place(directory)
@@ -170,20 +170,20 @@ class Run:
             python.messages.on_begun = queue.start
         else:
             self._transport = relay = Relay(self._dispatcher)
-            output.on_attach, python.messages.on_request = relay.attach, relay.take
+            output.on_attach, python.messages.on_request = relay.attach, relay.receive
         self._printed.shorten_paths(directory)
         stub = generate_stub(self._script.tools, client, self._limits.tool_errors)
         return files_of(self._script.code, stub, self._token, place, queue=way == "file")
 
-    def _way(self) -> str:
+    def _choose_transport(self) -> str:
         is_here, is_duplex, wanted = self._python.is_here, self._python.is_duplex, self._limits.transport
         if wanted == "auto":
             return "socket" if is_here else "relay" if is_duplex else "file"
         if wanted == "file" or (wanted == "relay" and is_duplex) or (wanted == "socket" and is_here):
             return wanted
         raise UnsupportedError(
-            f"backend {self._script.env.settings.env!r} cannot do transport {wanted!r}; use 'auto', or 'file', which "
-            "works on every backend"
+            f"backend {self._script.env.settings.env!r} does not support transport {wanted!r}; use 'auto', or "
+            "'file', which works on every backend"
         )
 
     async def _wait(self) -> Status | None:
@@ -203,7 +203,7 @@ class Run:
             deadline = time.monotonic() + ENDING_LIMIT
             dispatcher, transport = self._dispatcher, self._transport
             dispatcher.close()
-            steps = ends_of(dispatcher, self._python.end_processes(ended_by_us, deadline))
+            steps = ending_steps(dispatcher, self._python.end_processes(ended_by_us, deadline))
             if isinstance(transport, Relay):
                 transport.end()
             elif isinstance(transport, UnixSocketTransport) and not transport.has_begun:
@@ -223,12 +223,12 @@ class Run:
             return forced_end(ended_by_us, self._limits.timeout)
         return await self._python.exit_status()
 
-    def _made_result(self, ended_by_us: Status | None, code: int, message: str | None) -> ExecutionResult:
+    def _build_result(self, ended_by_us: Status | None, code: int, message: str | None) -> ExecutionResult:
         seconds, limit = time.monotonic() - self._budget.began, self._dispatcher.limit_reached
         return result_of(self._printed, self._calls, ended_by_us, code, message, seconds, limit)
 
 
-def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict[str, Awaitable[object]]:
+def ending_steps(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> dict[str, Awaitable[object]]:
     """Return the steps that end a script side by side, after its dispatcher was closed; see `side_by_side`.
 
     Args:

@@ -18,7 +18,7 @@ from code_execution.boot_program import CONTROL
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools, checked_environment
 from code_execution.output import STUB, MessageDecoder, ScriptCapture, ScriptOutput, SessionMessages, SessionResult
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
-from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
+from code_execution.run import Script, ending_steps, forced_end, result_of, within_time_limit
 from code_execution.session_program import SIZE_DIGITS
 from code_execution.settings import Mode, load_code_execution_settings
 from code_execution.staging import files_of
@@ -32,12 +32,12 @@ from environments.model_view import ModelView
 from rpc import Dispatcher, Relay, ToolCallLog, ToolErrors, generate_stub
 from rpc.stub import SOCKET
 
-GONE = "The Python of this session has ended, and its variables are gone. The next script begins in a new one."
-RESTARTED = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
+GONE = "The Python of this session has ended, and its variables are lost. The next script starts a new one."
+RESTARTED = "This script started a new Python: the previous one has ended, and its variables are lost."
 MOST_NAMES = 8
 """Limit of named sessions per environment. Each is a process in the target."""
 LONGEST_NAME = 64
-LAST_WORDS = 2.0
+EXIT_SECONDS = 2.0
 """Seconds for a Python to exit without a signal."""
 FIRST = asyncio.FIRST_COMPLETED
 
@@ -94,11 +94,11 @@ class ScriptSession:
         """
         for name, value, ours in (("env", env, self.env), ("mode", mode, self.mode)):
             if value is not None and value is not ours and value != ours:
-                raise ValueError(f"{name} is another one than the session's; leave it out, or make a session with it")
+                raise ValueError(f"{name} differs from the session's; leave it out, or create a session with it")
         if transport not in ("auto", "relay"):
-            raise ValueError(f"transport is {transport!r}; a session's tool calls go over its relay: leave it out")
+            raise ValueError(f"transport is {transport!r}; tool calls of a session use the relay; leave transport out")
         if session_env and not self.session_env:
-            raise ValueError("session_env is for a Python that begins; give it to PythonSession")
+            raise ValueError("session_env applies when the Python starts; pass it to PythonSession")
 
     def check_process(self) -> None:
         """Raise TerminalError in a forked process, where the environment must not be used."""
@@ -121,9 +121,7 @@ class ScriptSession:
     async def run_script(self, call: Call[Any], script: Script, began: float) -> Callable[[], ExecutionResult]:
         """Run a script to the end, see `run.run_script`."""
         if id(self) in _runs_for.get():
-            raise TerminalError(
-                "a tool that a script calls cannot run another script in its session, which waits for it"
-            )
+            raise TerminalError("a tool cannot run a script in the calling script's own session, which is locked")
         budget = TimeBudget(script.limits.timeout, began, script.interruption)
 
         async def run() -> Callable[[], ExecutionResult]:
@@ -134,7 +132,7 @@ class ScriptSession:
                     except BrokenPythonError:  # the next run avoids that Python
                         self._python = None
 
-        return await within_its_time(run, script.env, budget)
+        return await within_time_limit(run, script.env, budget)
 
     @contextlib.asynccontextmanager
     async def _locked(self, budget: TimeBudget) -> AsyncIterator[None]:
@@ -152,7 +150,7 @@ class ScriptSession:
         env, view = script.env, cache(script.env.model_view)
         env.internal.check_usable()
         if self._is_closed:
-            raise TerminalError("the Python session was closed; make another one")
+            raise TerminalError("the Python session is closed; create another one")
         note = await self._drop_ended_python()
         token = self._python.token if self._python else secrets.token_urlsafe(24)
         log = ToolCallLog(script.on_tool_call, lambda text: view().output(text))
@@ -280,8 +278,8 @@ class SessionPython:
         self._results.clear()
         for stream in self._streams:
             stream.passes_output = True
-        self._results.on_done = partial(self._note, self._results)
-        self._output.messages.on_output_end = partial(self._note, self._output.messages)
+        self._results.on_done = partial(self._stop_output, self._results)
+        self._output.messages.on_output_end = partial(self._stop_output, self._output.messages)
         printed.shorten_paths(self.process.directory)
         self._output.printed = printed
         request = {
@@ -292,15 +290,15 @@ class SessionPython:
             "most": script.limits.settings.max_stdout_bytes,
         }
         self._stub = stub
-        self._tell(marshal.dumps(request, 2))
+        self._send_request(marshal.dumps(request, 2))
 
-    def _note(self, stream: MessageDecoder, number: int) -> None:
+    def _stop_output(self, stream: MessageDecoder, number: int) -> None:
         if number == self._number:
             stream.passes_output = False  # later output is not the script's
             if not self._done.done() and not any(each.passes_output for each in self._streams):
                 self._done.set_result(None)
 
-    def _tell(self, request: bytes) -> None:
+    def _send_request(self, request: bytes) -> None:
         self._feed(b"a %d %d\n%*d" % (CONTROL, len(request) + SIZE_DIGITS, SIZE_DIGITS, len(request)) + request)
 
     async def _start(self, script: Script, stub: str) -> None:
@@ -308,10 +306,10 @@ class SessionPython:
         await process.prepare()
         if not process.is_duplex:
             raise UnsupportedError(
-                f"backend {self._env.settings.env!r} has no stream that goes both ways, which a PythonSession needs; "
-                "execute_code works there"
+                f"backend {self._env.settings.env!r} has no duplex stream, which a PythonSession needs; use "
+                "execute_code without a session"
             )
-        self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.take
+        self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.receive
         self._stub = stub
         place = f"{process.directory}/socket"
         files = files_of(f"import {STUB}", stub, self.token, place, queue=False)
@@ -336,14 +334,14 @@ class SessionPython:
         """End the script and its calls. A forced end sends an interrupt first, and then ends the Python."""
         with in_no_scope():
             if ended_by_us and self.process.is_running:
-                self._tell(b"")  # seen before the script starts; later the signal is
+                self._send_request(b"")  # seen before the script starts; later the signal is
                 self._feed(b"i 0 0\n")
             dispatcher.close()
             if ended_by_us and self._ending:
                 await asyncio.wait((self._ending, self._done), timeout=SCRIPT_GRACE, return_when=FIRST)
             ending = None if self.is_done else self.end(ended_by_us)
             limit = ENDING_LIMIT + (REMOVAL_LIMIT if ending else 0)
-            await side_by_side(ends_of(dispatcher, ending), time.monotonic() + limit)
+            await side_by_side(ending_steps(dispatcher, ending), time.monotonic() + limit)
             if not self.is_done:
                 self._output.finish()
             elif self._output.printed:
@@ -359,7 +357,7 @@ class SessionPython:
             deadline = time.monotonic() + ENDING_LIMIT
             if self._ending and self.process.is_running and not ended_by_us:
                 self._feed(b"\n")
-                await asyncio.wait((self._ending,), timeout=LAST_WORDS)
+                await asyncio.wait((self._ending,), timeout=EXIT_SECONDS)
             self._relay.end()
             forced = "interrupted" if self.process.is_running else ended_by_us
             await side_by_side({"its processes": self.process.end_processes(forced, deadline)}, deadline)

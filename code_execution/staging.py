@@ -80,7 +80,7 @@ def _boot(*, stays: bool = False) -> CodeSource:
     )
 
 
-def _for_any(boot: CodeSource) -> str:
+def _portable_source(boot: CodeSource) -> str:
     """Return the source for any Python, where the import of `__future__` must not load the script's own."""
     return boot.text.replace(FUTURE, f"{FUTURE}import sys\nsys.modules.pop('__future__', None)\n", 1)
 
@@ -109,11 +109,12 @@ class Staging:
         """
         magic = OURS if self._python == sys.executable else self._code.magic(self._python)
         begin = {boot_program.BEGIN: f"{self._messages.word} {mode}".encode(), HELD: files[SCRIPT]}
-        begin |= self._cached(magic, _TOOLS, CodeSource(files[STUB].decode(), STUB)) if self._names_tools(files) else {}
+        if self._mentions_tools(files):
+            begin |= self._cached(magic, _TOOLS, CodeSource(files[STUB].decode(), STUB))
         if self._python == sys.executable:
             begin[f"{_BOOT}.pyc"] = cache_file(self._compiled(OURS, _boot()) or b"", OURS)
         else:  # with the source beside, because the Python may have changed
-            begin |= {f"{_BOOT}.py": _for_any(_boot()).encode(), **self._cached(magic, _BOOT, _boot())}
+            begin |= {f"{_BOOT}.py": _portable_source(_boot()).encode(), **self._cached(magic, _BOOT, _boot())}
         if any(name.startswith(_CACHE) for name in begin):
             begin = {_CACHE: b"", **begin}
         try:
@@ -136,12 +137,9 @@ class Staging:
         magic = self._code.magic(self._python)
         source = _boot(stays=bool(session))
         boot = self._compiled(magic or OURS, source)
-        if self._names_tools(files):
-            files = {
-                **files,
-                _CACHE: b"",
-                **self._cached(magic or OURS, _TOOLS, CodeSource(files[STUB].decode(), STUB)),
-            }
+        if self._mentions_tools(files):
+            tools = CodeSource(files[STUB].decode(), STUB)
+            files = {**files, _CACHE: b"", **self._cached(magic or OURS, _TOOLS, tools)}
         given = {
             "word": self._messages.word,
             "directory": self._directory,
@@ -155,7 +153,7 @@ class Staging:
             "too_large": TOO_LARGE,
             "magic": "" if boot is None else magic or OURS,
             "boot": boot,
-            "source": _for_any(source) if boot is None or not magic else "",
+            "source": _portable_source(source) if boot is None or not magic else "",
         }
         read = marshal.dumps(given, 2)
         if not duplex:  # for shell text, where bash needs quadratic time for quotes
@@ -163,7 +161,7 @@ class Staging:
         words = f"{PYTHON} -u -c {shlex.quote(_LOADER)}"
         return words, _FIRST % len(read) + read + self._messages.secret.encode()
 
-    def _names_tools(self, files: Mapping[str, bytes]) -> bool:
+    def _mentions_tools(self, files: Mapping[str, bytes]) -> bool:
         """Return True if the script may import the tools: most scripts without the name do not."""
         return _TOOLS.encode() in files[SCRIPT]
 
@@ -180,13 +178,13 @@ class Staging:
     def record_python(self) -> None:
         """Record the magic number of the Python, and have missing code compiled there."""
         if self._messages.chosen == 0:
-            self._code.note(self._python, self._messages.magic)
+            self._code.record(self._python, self._messages.magic)
             self._code.compile_in_target(self._env, self._python, self._pythons.search_path, self._used)
 
     def record_rejection(self) -> bool:
         """Record that the Python could not run the compiled code; True if no source was sent either."""
         had_none = self._code.magic(self._python) != ""
-        self._code.forget(self._python, self._messages.magic)
+        self._code.drop(self._python, self._messages.magic)
         return had_none
 
     def failed(self, why: str) -> TerminalError:
@@ -194,7 +192,7 @@ class Staging:
         return TerminalError(f"the script could not be written on backend {self._env.settings.env!r}: {why}")
 
 
-def reading_from_file(path: str, given: bytes) -> str:
+def input_from_file(path: str, given: bytes) -> str:
     """Return shell text that redirects standard input from a file with the boot program's input, for targets without a
     duplex stream."""
     word = shlex.quote(path)

@@ -1,5 +1,4 @@
-"""A Python process in the target: choice of the interpreter, start with the boot program, end, and removal of the
-directory."""
+"""A Python process in the target: interpreter, start, end, and directory."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from code_execution.interpreter import pythons_for, record_start, script_command
 from code_execution.limits import SCRIPT_GRACE, Limits
 from code_execution.output import BootMessages
 from code_execution.result import Status
-from code_execution.staging import Staging, reading_from_file, remove_here
+from code_execution.staging import Staging, input_from_file, remove_here
 from code_execution.time_budget import TimeBudget
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.files import removal_command
 from environments.log import logger
-from environments.loop import Call, current, done, in_worker, spawn, value_of
+from environments.loop import Call, current, in_worker, run_async, spawn, value_of
 from environments.output import LoopSink
 from environments.process import Process, checked_start
 from environments.result import KILLED_EXIT_CODE
@@ -66,7 +65,7 @@ class PythonProcess:
         self._session = await session_variables(env) if self._limits.mode == "project" else {}
         self._pythons = pythons_for(env, self._session, same_machine=self.is_here)
         self._budget.begin_step("looking for a Python" if self._pythons.doubtful else STAGING)
-        self.directory = f"{await done(env.internal.scratch_directory)}/script-{os.urandom(4).hex()}"
+        self.directory = f"{await run_async(env.internal.scratch_directory)}/script-{os.urandom(4).hex()}"
         self._staging = Staging(env, self.directory, self.messages, self._pythons)
 
     async def start(
@@ -83,15 +82,15 @@ class PythonProcess:
         env, limits, mode = self._env, self._limits, self._limits.mode
         self._is_staged = True
         # On this machine the Python finds the boot program by PYTHONPATH. A doubtful Python may not look there.
-        finds = not self._pythons.doubtful and ":" not in self.directory
-        self.is_supervised = self.messages.has_supervisor = relays or not self.is_here or not finds
+        finds_boot_program = not self._pythons.doubtful and ":" not in self.directory
+        self.is_supervised = self.messages.has_supervisor = relays or not self.is_here or not finds_boot_program
         text, given = "", b""
         if self.is_supervised:
             words, given = self._staging.boot_command(
                 files, mode, arguments, duplex=self.is_duplex, relays=relays, session=session
             )
             if not self.is_duplex:
-                text, given = reading_from_file(f"{self.directory}.given", given), b""
+                text, given = input_from_file(f"{self.directory}.given", given), b""
         else:
             words = await in_worker(self._staging.stage_here, files, mode, arguments)
         allowed = env.passthrough
@@ -104,7 +103,7 @@ class PythonProcess:
         text += self._pythons.choose_and_report_command(self.messages.report_command) + command
         started, background = checked_start(text, **options)
         self.messages.on_end = self._report_end
-        starting: Call[Any] = Call(lambda _: _no_callback(), None, lambda: None, wants_pieces=False)
+        starting: Call[Any] = Call(lambda _: _noop(), None, lambda: None, wants_pieces=False)
         self._process = await env.internal.run_in_background(
             starting, started._replace(is_internal=True), background._replace(first_input=given)
         )
@@ -121,18 +120,18 @@ class PythonProcess:
     async def ended(self) -> int:
         """Wait for the end, and return the exit code reported by the shell."""
         assert self._process
-        return await done(self._process.wait) or 0
+        return await run_async(self._process.wait) or 0
 
     @property
     def exit_code(self) -> int:
         """Exit code of an ended Python."""
-        told = self.messages.exit_code
-        return self._process_code() if told is None else told
+        reported = self.messages.exit_code
+        return self._process_code() if reported is None else reported
 
     async def exit_status(self) -> tuple[int, str | None]:
         """Return the exit code, and the reason of a KILL, if known."""
         code = self.exit_code
-        return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
+        return code, await run_async(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
 
     def _process_code(self) -> int:
         assert self._process
@@ -146,9 +145,11 @@ class PythonProcess:
         if process is None:
             return
         if ended_by_us is None and left in ("none", "some"):
-            await asyncio.wait((spawn(_error_of(done(process.wait))),), timeout=max(0.0, deadline - time.monotonic()))
+            await asyncio.wait(
+                (spawn(_error_of(run_async(process.wait))),), timeout=max(0.0, deadline - time.monotonic())
+            )
         if process.running or ended_by_us or left != "none":
-            await done(process.kill)  # also background processes of a script that exited
+            await run_async(process.kill)  # also background processes of a script that exited
 
     async def remove(self, limit: float) -> None:
         """Remove the directory within `limit` seconds, unless the supervisor did."""
@@ -193,7 +194,7 @@ class PythonProcess:
             raise BrokenPythonError
 
 
-async def _no_callback() -> None:
+async def _noop() -> None:
     pass
 
 
@@ -214,7 +215,7 @@ async def wait_for_end(awaited: Sequence[asyncio.Future[Any]], budget: TimeBudge
             if not interrupted.done():
                 interrupted.set_result(None)
         elif interruption.event:
-            timer = loop.call_later(interruption.pause, look)
+            timer = loop.call_later(interruption.poll_interval, look)
 
     look()
     scope = interruption.scope

@@ -71,11 +71,11 @@ class TargetCode:
         """Return the magic number of a candidate, in hexadecimal digits; empty if unknown."""
         return self._magic.get(python, "")
 
-    def note(self, python: str, magic: str) -> None:
+    def record(self, python: str, magic: str) -> None:
         """Record a candidate's magic number."""
         self._magic[python] = magic
 
-    def forget(self, python: str, magic: str) -> None:
+    def drop(self, python: str, magic: str) -> None:
         """Record that a candidate could not run the code.
 
         Args:
@@ -122,11 +122,11 @@ class TargetCode:
             max_output_bytes=_MOST_BYTES,
         )
         try:
-            self._take(await in_worker(run), sources)
+            self._store(await in_worker(run), sources)
         except (TerminalError, ValueError, OSError):  # scripts run from source then
             return
 
-    def _take(self, result: CommandResult, sources: list[CodeSource]) -> None:
+    def _store(self, result: CommandResult, sources: list[CodeSource]) -> None:
         """Store compiled code from a target.
 
         Raises:

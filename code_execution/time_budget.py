@@ -39,7 +39,7 @@ class Interruption:
         self.scope = current_scope()
 
     @property
-    def pause(self) -> float:
+    def poll_interval(self) -> float:
         """Seconds between two checks: fewer if a person may be waiting."""
         return _SHORT_POLL if self.event is not None or self.scope is not None else _LONG_POLL
 
@@ -101,7 +101,7 @@ class TimeBudget:
         while True:
             self._check()
             left = self.deadline - time.monotonic()
-            if wait((future,), min(left, self.interruption.pause)).done:
+            if wait((future,), min(left, self.interruption.poll_interval)).done:
                 return future.result()
 
     def used_up_by(self, step: str) -> OutOfTimeError:

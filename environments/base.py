@@ -153,7 +153,7 @@ class BaseEnvironment(ABC):
         self.progress = Reporter(settings.env)
         """Reports the progress of starts and transfers to the `on_progress` of `create_environment`."""
         self._sessions = Sessions()
-        self._file_calls = FileCalls()
+        self.file_calls = FileCalls()
         self._last_used = time.monotonic()
 
     # The backend.

@@ -150,7 +150,7 @@ def check_scope() -> None:
     """Raise CallCancelledError if the current thread's scope was cancelled."""
     scope = _current.get()
     if scope and scope.cancelled:
-        raise CallCancelledError("the scope that it was called in was cancelled, so that it was not done")
+        raise CallCancelledError("the scope was cancelled before the call began")
 
 
 def in_no_scope() -> AbstractContextManager[None]:

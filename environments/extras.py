@@ -14,18 +14,18 @@ DISTRIBUTION = "hermes-environments"
 
 
 def missing_library(feature: str, library: str, extra: str) -> MissingExtraError:
-    """Return the error for a library that cannot be imported.
+    """Return the error for a missing library.
 
     Args:
-        feature: The feature that needs the library; the first words of the message.
+        feature: The feature in need of the library; the first words of the message.
         library: The package to import.
         extra: The pip extra that installs the package.
     """
     install = f"pip install '{DISTRIBUTION}[{extra}]', or from a checkout: pip install '.[{extra}]'"
     if place := _found_at(library):
         return MissingExtraError(
-            f"{feature} needs the {library} package, and {place} is found in its place: rename that if it is another "
-            f"thing, or bring the package up to date: {install}"
+            f"{feature} needs the {library} package, but {place} was imported: rename that file if it is unrelated, "
+            f"or update the package: {install}"
         )
     # Its own requirement is missing before a library that this would bring.
     missing = next((name for name, version in distributions(extra).items() if version is None), library)
@@ -36,7 +36,7 @@ def require_libraries(feature: str, extra: str, *libraries: str) -> None:
     """Raise MissingExtraError if a library is not installed. Imports none.
 
     Args:
-        feature: The feature that needs the libraries.
+        feature: The feature in need of the libraries.
         extra: The pip extra that installs them.
         libraries: The packages.
     """
@@ -82,7 +82,7 @@ def lazy_export(wing: str, environment: str, extra: str | None = None) -> Callab
         extra: The pip extra of the client library; None without one.
     """
 
-    def hand_on(name: str) -> object:
+    def import_class(name: str) -> object:
         if name != environment:
             raise AttributeError(f"module {wing!r} has no attribute {name!r}")
         try:
@@ -91,8 +91,6 @@ def lazy_export(wing: str, environment: str, extra: str | None = None) -> Callab
             missing = (error.name or "").partition(".")[0]
             if extra is None or missing in ("", wing.partition(".")[0]):
                 raise
-            from environments.extras import missing_library  # where one is missing
-
             raise missing_library(f"backend {extra!r}", missing, extra) from None
 
-    return hand_on
+    return import_class

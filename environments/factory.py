@@ -55,7 +55,7 @@ def create_environment(
 ) -> BaseEnvironment: ...
 
 
-# So that a dictionary of settings, whose values are of any type, can be handed over with two stars.
+# Accepts a dictionary of settings, with values of any type, as `**settings`.
 @overload
 def create_environment(backend: str | None = None, **settings: object) -> BaseEnvironment: ...
 
@@ -144,6 +144,6 @@ def _configured_rules() -> Rules | None:
     settings = None if is_config_empty() else load_approval_settings()
     if settings is None:
         return None
-    from environments.approvals.rules import Rules  # which reads commands, and takes its time to import
+    from environments.approvals.rules import Rules  # slow to import
 
     return Rules(settings)

@@ -142,7 +142,7 @@ class FileCalls:
             if not scope.cancelled:
                 raise
             self.check()
-            raise CallCancelledError("the scope that it was called in was cancelled, and it was ended") from error
+            raise CallCancelledError("the scope was cancelled, and the call was ended") from error
         finally:
             del self._under_way[task]
 
@@ -259,7 +259,7 @@ def run_on_files(env: BaseEnvironment, work: Callable[[TargetFiles], Coroutine[A
 
 async def _done(env: BaseEnvironment, call: Call[T], work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
-        return await env._file_calls.run(work, call.pieces)
+        return await env.file_calls.run(work, call.pieces)
     finally:
         env.touch()
 
@@ -398,5 +398,5 @@ def removal_command(path: str) -> str:
         path: The path. The file behind a symbolic link stays.
     """
     word = shlex.quote(path)
-    # The owner may have removed his own permissions; on a link, chmod would change the file behind it.
+    # The owner may have removed permissions from a directory; on a link, chmod would change the file behind it.
     return f"rm -rf -- {word} 2>/dev/null || {{ [ -L {word} ] || chmod -R u+rwX -- {word}; rm -rf -- {word}; }}"

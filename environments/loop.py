@@ -49,8 +49,8 @@ KEPT_WORKERS = 2
 """Number of worker threads that stay when idle, the first created: Python 3.12 starts no thread during the program's
 exit."""
 
-AT_EXIT = "the program is at its end, and everything that it ran was ended"
-FORKED = "this process was forked in the middle of the call, which is its parent's"
+AT_EXIT = "the program is exiting, and all its commands were ended"
+FORKED = "this process was forked during the call, which belongs to the parent"
 
 log = logger(__name__)
 
@@ -85,7 +85,7 @@ class OutputQueue:
         self._paused: Pausable | None = None
         self._dropped = False
         self._drained: asyncio.Future[None] | None = None
-        self.holds_turn = True
+        self.holds_session = True
         """True if the session waits for the delivery of the output. The reader of a stream may be much later."""
 
     def offer(self, channel: Channel, data: bytes, stream: Pausable) -> None:
@@ -119,7 +119,7 @@ class OutputQueue:
 
     async def drained(self) -> None:
         """Wait until all output is delivered or dropped. Called on the loop."""
-        if self.holds_turn:
+        if self.holds_session:
             await self._emptied()
 
     async def _emptied(self) -> None:
@@ -449,10 +449,9 @@ class WorkerThread(threading.Thread):
         return self.number < other.number
 
     def run(self) -> None:
-        """Run one function after another, until it is woken without one."""
         while True:
             self.wake.acquire()
-            if self.job is None:
+            if self.job is None:  # woken to end
                 return
             (context, work, args, answer), self.job = self.job, None
             value, error = None, None
@@ -531,7 +530,7 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Any, bytes]
     """
     thread = current()
     if thread.is_current:
-        raise TerminalError("a call that waits was made on the loop's own thread")
+        raise TerminalError("a blocking call was made on the loop thread")
     bell = _thread.allocate_lock()
     bell.acquire()
 
@@ -613,7 +612,7 @@ def on_loop(work: Callable[Concatenate[_Thing, _P], Coroutine[Any, Any, T]]) -> 
     return method
 
 
-async def done(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> T:
+async def run_async(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> T:
     """Await the work of a bound method, or call a plain blocking method on a worker thread. On the loop."""
     work = work_of(method)
     if work is None:
@@ -623,7 +622,7 @@ async def done(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> 
 
 
 async def value_of(thing: object, name: str) -> Any:  # noqa: ANN401
-    """Return a property's value, awaited like the methods of `done`."""
+    """Return a property's value, awaited as by `run_async`."""
     if work := getattr(getattr(type(thing), name).fget, "work", None):
         return await work(thing, None)
     return await in_worker(getattr, thing, name)

@@ -14,8 +14,8 @@ from typing import TypeVar
 from environments.output import CapturedText
 from environments.redaction import RedactedPieces, Redactor
 
-# The classes of a sequence are disjoint, so that matching takes linear time. The one first class of all alternatives is
-# searched quickly.
+# The classes of a sequence are disjoint, so that matching takes linear time. All alternatives begin with the same
+# class, for a fast search.
 _CONTROL = re.compile(
     r"[\x00-\x07\x0b-\x1f\x7f-\x9f]"
     r"(?:(?:(?<=\x1b)\[|(?<=\x9b))[0-?]*[ -/]*[@-~]?"

@@ -22,7 +22,7 @@ def name_conflict() -> str | None:
         place = _place(name)
         if place and not Path(place).resolve().is_relative_to(HERE / name):
             return (
-                f"{place} has taken the name {name!r}, which a package of hermes-environments has: it comes first on "
+                f"{place} has taken the name {name!r} of a package of hermes-environments, and comes first on "
                 "sys.path. Rename it, start in another directory (`python -m` puts the current one first), or take "
                 "its directory out of PYTHONPATH"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from _socket import socketpair  # its sockets are closed with the last reference, whatever is raised around them
+from _socket import socketpair  # closed with the last reference, despite exceptions
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context

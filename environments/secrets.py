@@ -16,7 +16,7 @@ from environments.owner import MARKER_VARIABLE
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.variables import Passthrough, own_variables, variables_named
 
-# Names. In all patterns `*` is any text, as in the patterns of a shell's `case`, which they become, too.
+# Names. `*` matches any text, as in the patterns of a shell's `case`, generated from these lists.
 
 SECRET_PARTS = (
     "*KEY", "*KEYS", "*KEYID", "*KEYPAIR", "KEYSTORE", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*",

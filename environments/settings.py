@@ -269,8 +269,8 @@ def refuse_beside(settings: EnvironmentSettings, joined: str, names: Iterable[st
     limits = [name for name in RESOURCE_SETTINGS if getattr(settings, name)]
     if limits:
         raise UnsupportedError(
-            f"backend {settings.env!r} cannot enforce {', '.join(limits)} in a target that runs already, whose limits "
-            f"are its own; unset {'it' if len(limits) == 1 else 'them'}, or {joined}"
+            f"backend {settings.env!r} cannot enforce {', '.join(limits)} in a running target, which has its "
+            f"own limits; unset {'it' if len(limits) == 1 else 'them'}, or {joined}"
         )
     own = settings.own
     usual = type(own)()
@@ -279,7 +279,6 @@ def refuse_beside(settings: EnvironmentSettings, joined: str, names: Iterable[st
     if given:
         are, them = ("is", "it") if len(given) == 1 else ("are", "them")
         raise SettingsError(
-            f"backend {settings.env!r}: {joined} names a target that runs already, and {', '.join(given)} {are} for "
-            f"a new one; unset {them}, or "
-            f"{joined}"
+            f"backend {settings.env!r}: {joined} names a running target, and {', '.join(given)} {are} for a "
+            f"new target; unset {them}, or {joined}"
         )

@@ -160,7 +160,7 @@ def _faults_refused(where: str) -> Iterator[None]:
     except RecursionError:
         reason = ": it is nested too deeply"
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # such as an impossible date
-        reason = ": a value is not what it says to be"
+        reason = ": a value does not fit its type"
     else:
         return
     raise SettingsError(f"{where}: is not valid YAML{reason}") from None
@@ -179,7 +179,7 @@ def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> i
     if depth > DEEPEST:
         raise SettingsError(f"{where}: is not valid YAML: more than {DEEPEST} collections are in each other")
     if counts.get(id(node)) == 0:
-        raise SettingsError(f"{where}: is not valid YAML: what begins{_at(node.start_mark)} holds itself")
+        raise SettingsError(f"{where}: is not valid YAML: the collection{_at(node.start_mark)} holds itself")
     if id(node) not in counts:
         counts[id(node)] = 0
         children = list(node.value) if isinstance(node, yaml.SequenceNode) else []
@@ -595,7 +595,7 @@ class _Names:
     def _unknown(self, given: Given, hint: str, name: str = "") -> TerminalError:
         if name == "network":
             return UnsupportedError(
-                f"{given.where}: backend {self._backend!r} cannot keep what runs in it from the network; use "
+                f"{given.where}: backend {self._backend!r} cannot restrict the network of commands; use "
                 "bubblewrap, docker, singularity, modal or daytona, or leave it unset"
             )
         hint = hint or f"; allowed: {', '.join([*sorted(GENERAL), *self._own.values(), *self._of_over])}"

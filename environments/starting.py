@@ -23,6 +23,10 @@ from environments.plain_number import plain_number
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+T = TypeVar("T")
+
+log = logger(__name__)
+
 INTERVAL = 0.1
 """Minimum seconds between two reports of one step. The first report of a step is sent at once."""
 
@@ -121,12 +125,8 @@ class Reporter:
             pass  # an awaited callback whose call is over: a start may go on for other calls
         except Exception:
             if not self._has_failed:
-                from environments.log import logger  # with the first record
-
                 self._has_failed = True
-                logger(__name__).exception(
-                    "on_progress failed at %r; further errors of the callback are not logged", progress.what
-                )
+                log.exception("on_progress failed at %r; further errors of the callback are not logged", progress.what)
 
     @asynccontextmanager
     async def counting(self, what: str, total: int | None = None) -> AsyncIterator[Counter]:
@@ -220,11 +220,6 @@ class _CountedFile(io.BufferedIOBase):
 
     def truncate(self, size: int | None = None, /) -> int:
         return self._file.truncate(size)
-
-
-T = TypeVar("T")
-
-log = logger(__name__)
 
 
 class Start:
@@ -460,7 +455,7 @@ def stop_reason() -> tuple[str, bool] | None:
     """Return the reason to stop waiting for a start, and True for a time limit; None to keep waiting."""
     scope, limit = current_scope(), current_start_limit()
     if scope and scope.cancelled:
-        return "what it was for was cancelled", False
+        return "its caller was cancelled", False
     if limit and limit.interrupted:
         return "it was interrupted", False
     if limit and limit.left <= 0:

@@ -1,1 +1,1 @@
-"""The command line: run a command or a script in an environment, and see which backends are ready."""
+"""The command line, batches, the MCP server, plugs for agent frameworks, and the asynchronous interface."""

@@ -1,4 +1,4 @@
-"""Asking the person at the terminal whether something may be done."""
+"""Approvals at the terminal: asks the user a yes-or-no question."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import typer
 from environments.approvals import Approver, CommandRequest, Deny, Request, ScriptRequest
 
 _POLL = 0.1
-"""Seconds between looks whether the answer is still wanted."""
+"""Seconds between checks for a cancelled question."""
 _SHOWN = 4000
-"""Characters of a command or script that are shown."""
+"""Characters of a command or script in the question."""
 _one_at_a_time = threading.Lock()
 
 
 def approver(cancelled: Callable[[], bool]) -> Approver:
-    """Return what asks the person at the terminal, and denies where there is none.
+    """Return an approver that asks the user at the terminal, and denies without a terminal.
 
     Args:
-        cancelled: Says that an answer is no longer wanted.
+        cancelled: Returns True once the answer is no longer needed.
     """
 
     def approve(request: Request, question: str) -> bool | Deny:
@@ -42,18 +42,18 @@ def _consents(request: Request, question: str, cancelled: Callable[[], bool]) ->
 
 
 def consents(question: str, cancelled: Callable[[], bool]) -> bool:
-    """Ask the person at the terminal a question, and return whether the answer is yes.
+    """Ask the user at the terminal a question, and return True for yes.
 
     Args:
-        question: Shown as it is.
-        cancelled: Returns True once the answer is no longer wanted.
+        question: Printed unchanged.
+        cancelled: Returns True once the answer is no longer needed.
     """
     typer.echo(question, nl=False, err=True)
     return _line(cancelled).strip().lower() in ("y", "yes")
 
 
 def asked_about(request: Request) -> str:
-    """Return what is to be approved, as text of a bounded length."""
+    """Return the command, script or tool call of a request, as text of a bounded length."""
     if isinstance(request, CommandRequest):
         text = request.command
     elif isinstance(request, ScriptRequest):
@@ -67,16 +67,16 @@ def asked_about(request: Request) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with what a terminal would obey, or would show as something else, written out."""
+    """Return a text with terminal controls and other unprintable characters escaped."""
     return "".join(
         char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text
     )
 
 
 def _line(cancelled: Callable[[], bool]) -> str:
-    """Read one line, of which a terminal hands over a whole one at once; nothing when it is no longer wanted.
+    """Read one line from the terminal; empty if the question was cancelled.
 
-    `input` would hold a lock on standard input that Python waits for when it ends.
+    `input` would hold a lock on standard input, and Python waits for this lock at exit.
     """
     while not cancelled():
         if select.select([sys.stdin.fileno()], [], [], _POLL)[0]:

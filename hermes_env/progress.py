@@ -1,4 +1,4 @@
-"""Progress on standard error: of a target's start, and of a look at backends."""
+"""Progress display on standard error: for a target's start, and for the inventory of backends."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from environments.starting import Progress
 
 TERMINAL_PATIENCE, PATIENCE = 0.5, 2.0
-"""Seconds that a start may take before it is shown on a terminal, and elsewhere: most take less, and stay quiet."""
+"""Seconds before a start is shown, on a terminal and elsewhere: most starts are faster and print nothing."""
 FRAME, AGAIN = 0.1, 5.0
-"""Seconds between two looks at how far it is, on a terminal and elsewhere."""
+"""Seconds between two updates, on a terminal and elsewhere."""
 
 
-class _Shown:
-    """Shows something from a thread of its own while the block runs."""
+class _Display:
+    """Shows progress in a thread while the block runs."""
 
     def __init__(self, verbose: int) -> None:
         self._verbose = verbose
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and not verbose
         self._lock = threading.Lock()
-        """Held while the thread is begun or taken."""
+        """Held while the thread is started or stopped."""
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def _begin(self, show: Callable[[], None]) -> None:
-        """Start the thread, unless it runs."""
+        """Start the thread if necessary."""
         if self._thread is None:
             self._over.clear()
             self._thread = threading.Thread(target=show, name="hermes-progress", daemon=True)
             self._thread.start()
 
     def hide(self) -> None:
-        """Take it off the terminal, as something else is to be shown now."""
+        """Remove the display from the terminal."""
         with self._lock:
             thread, self._thread = self._thread, None
         self._over.set()
@@ -60,20 +60,20 @@ class _Shown:
         self.hide()
 
 
-class ShownProgress(_Shown):
-    """Shows progress while the block runs, if it takes long.
+class StartDisplay(_Display):
+    """Shows the progress of a slow start while the block runs.
 
     Args:
-        verbose: Whether each step is told at once by a line that stays: 0 is no.
+        verbose: Above 0, each step is printed at once as a separate line.
     """
 
     def __init__(self, verbose: int = 0) -> None:
         super().__init__(verbose)
         self._last: Progress | None = None
-        self._told = ""
+        self._printed = ""
 
-    def tell(self, progress: Progress) -> None:
-        """Take what `create_environment` is to be given as `on_progress`."""
+    def update(self, progress: Progress) -> None:
+        """Show progress: the `on_progress` callback of `create_environment`."""
         with self._lock:
             self._last = progress
             if self._verbose and progress.done is None:
@@ -92,8 +92,8 @@ class ShownProgress(_Shown):
                     self._print_new(self._last)
 
     def _print_new(self, progress: Progress) -> None:
-        if (text := described(progress)) != self._told:
-            self._told = text
+        if (text := described(progress)) != self._printed:
+            self._printed = text
             self._print(text)
 
     def _show_bar(self) -> None:
@@ -107,24 +107,24 @@ class ShownProgress(_Shown):
                     bar.update(task, description=what, completed=progress.done or 0, total=progress.total)
 
 
-class ShownLook(_Shown):
-    """Shows the backends that are looked at while the block runs, if it takes long: one line of a terminal.
+class InventoryDisplay(_Display):
+    """Shows the backends still being queried, on one line of a terminal, while the block runs.
 
     Args:
-        verbose: Whether each backend is told by a line that stays, on a terminal or not: 0 is no.
+        verbose: Above 0, each backend is printed as a separate line, also without a terminal.
     """
 
     def __init__(self, verbose: int = 0) -> None:
         super().__init__(verbose)
         self._names: list[str] = []
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
-    def tell(self, names: Sequence[str]) -> None:
-        """Take the names of the backends that are still looked at, see `OnLook` of `environments.inventory`."""
+    def update(self, names: Sequence[str]) -> None:
+        """Show the names of the backends still being queried, see `OnLook` of `environments.inventory`."""
         with self._lock:
             self._names = list(names)
-            if self._verbose and (new := [name for name in names if name not in self._told]):
-                self._told.update(new)
+            if self._verbose and (new := [name for name in names if name not in self._printed]):
+                self._printed.update(new)
                 self._print(plain(f"looking at {', '.join(new)}"))
             if self._is_terminal and names:
                 self._begin(self._show)
@@ -132,7 +132,7 @@ class ShownLook(_Shown):
     def _show(self) -> None:
         if self._over.wait(PATIENCE):
             return
-        from rich.console import Console  # which most commands have no need of
+        from rich.console import Console  # slow to import, and few commands need it
         from rich.text import Text
 
         with Console(stderr=True).status("") as status:
@@ -141,7 +141,7 @@ class ShownLook(_Shown):
 
 
 def described(progress: Progress) -> str:
-    """Return one line for people, without controls of a terminal that a registry may have put there."""
+    """Return progress as one line, without terminal controls that a registry may have sent."""
     what = plain(progress.what)
     if progress.done is None:
         return what
@@ -150,7 +150,7 @@ def described(progress: Progress) -> str:
 
 
 def _bar() -> Bar:
-    from rich.console import Console  # which most commands have no need of
+    from rich.console import Console  # slow to import, and few commands need it
     from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (

@@ -1,6 +1,6 @@
-"""Plugin of pytest: the same tests in containers, over SSH or on this machine, by one option. See docs/agents.md.
+"""pytest plugin: one option runs the same tests in containers, over SSH or on this machine. See docs/agents.md.
 
-Runs that do not use it do not pay for it: nothing of this package is imported before a test asks for an environment.
+The package is imported only when a test requests an environment, so other test runs stay as fast as before.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 OPTION = "--environment"
 SPEC = "environment_spec"
-"""The fixture by which tests run in each environment that was asked for."""
+"""The fixture that parametrizes tests over the requested environments."""
 _HELP = """\
-run the tests that use the fixture `environment` there: local, docker[:IMAGE], ssh[:[USER@]HOST[:PORT]],
-singularity[:IMAGE], modal[:IMAGE], daytona[:IMAGE], or another backend's name; given more than once, they run in each
+run the tests with the fixture `environment` on: local, docker[:IMAGE], ssh[:[USER@]HOST[:PORT]],
+singularity[:IMAGE], modal[:IMAGE], daytona[:IMAGE], or another backend's name; may be repeated, to run them on each
 (default: the ini setting `environment`, else local)"""
 _MARKERS = (
-    'environment(*backends, **settings): run the test on these backends alone, such as "docker" and "ssh", or on all '
-    "if none is named; with settings of create_environment, it gets a target of its own that has them",
+    'environment(*backends, **settings): run the test on these backends only, such as "docker" and "ssh", or on all '
+    "if none is named; settings of create_environment give the test its own target with these settings",
     'not_on(*backends, reason=""): do not run the test on these backends',
 )
 _JOINED_BY: Mapping[str, str] = {
@@ -36,9 +36,9 @@ _JOINED_BY: Mapping[str, str] = {
     "modal": "sandbox",
     "daytona": "sandbox",
 }
-"""By backend that has an image, the setting by which an environment runs in the target of another."""
+"""The setting that joins another environment's target, by backend with images."""
 _MACHINES = ("local", "ssh")
-"""The backends of which all environments run on the same machine."""
+"""The backends whose environments all run on the same machine."""
 _SSH = re.compile(r"(?:(.+)@)?(?:\[([^]]+)\]|([^@:\[\]]+))(?::(\d+))?")
 _NEW_DIRECTORY = 'd=${{TMPDIR:-/tmp}}/hermes-test-{word} && mkdir -m 700 -- "$d" && printf %s "$d"'
 
@@ -54,15 +54,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Add the markers, and check the option."""
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
-    if config.getoption(OPTION) or config.getini("environment"):  # a wrong one is an error even if no test uses it
+    if config.getoption(OPTION) or config.getini("environment"):  # a wrong value is an error even if no test needs it
         _specs(config)
 
 
 def _specs(config: pytest.Config) -> list[str]:
-    """Return where tests are to run, each once.
+    """Return the requested environments, without duplicates.
 
     Raises:
-        UsageError: One of them cannot be.
+        UsageError: A value is wrong.
     """
     given = config.getoption(OPTION)
     source, specs = (OPTION, given) if given else ("environment", config.getini("environment") or ["local"])
@@ -72,14 +72,14 @@ def _specs(config: pytest.Config) -> list[str]:
 
 
 def settings_of(spec: str, source: str = OPTION) -> tuple[str, dict[str, object]]:
-    """Return the backend and its settings that a text such as `docker:python:3.12` or `ssh:me@host:22` stands for.
+    """Return the backend and its settings for a text such as `docker:python:3.12` or `ssh:me@host:22`.
 
     Args:
         spec: The text.
-        source: Begins the error.
+        source: The option or setting with the text, for the error.
 
     Raises:
-        UsageError: It stands for nothing.
+        UsageError: The text is wrong.
     """
     backend, colon, where = spec.partition(":")
     if unknown := _unknown(backend, source):
@@ -104,7 +104,7 @@ def settings_of(spec: str, source: str = OPTION) -> tuple[str, dict[str, object]
 
 
 def _unknown(name: object, source: str) -> str:
-    """Return the error of a name that is no backend's; empty for one that is."""
+    """Return the error for an unknown backend's name; empty for a known backend."""
     from environments import SettingsError
     from environments.registry import check_backend_name
 
@@ -116,7 +116,7 @@ def _unknown(name: object, source: str) -> str:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Have each test that uses one of the fixtures run in each environment that was asked for."""
+    """Parametrize tests with these fixtures over the requested environments."""
     if SPEC not in metafunc.fixturenames:
         return
     params = []
@@ -133,12 +133,12 @@ def _reason_to_skip(item: pytest.Item, backend: str) -> str:
     for marker in item.iter_markers("environment"):
         wanted = _backends_of(marker)
         if wanted and backend not in wanted:
-            return f"runs on {' and '.join(wanted)} alone"
+            return f"runs only on {' and '.join(wanted)}"
     return ""
 
 
 def _backends_of(marker: pytest.Mark) -> tuple[str, ...]:
-    """Return the backends that a marker names. A name that is none fails the collection."""
+    """Return the backends of a marker. An unknown backend fails the collection."""
     for name in marker.args:
         if error := _unknown(name, f"pytest.mark.{marker.name}"):
             pytest.fail(error, pytrace=False)
@@ -149,7 +149,7 @@ def _backends_of(marker: pytest.Mark) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def environment_spec(request: pytest.FixtureRequest) -> str:
-    """Where the test runs, as `--environment` says: `docker:IMAGE` and the like."""
+    """The value of `--environment` for this test, such as `docker:IMAGE`."""
     return str(request.param)
 
 
@@ -162,9 +162,9 @@ def _environment_targets(environment_spec: str) -> Iterator[Targets]:
 
 @pytest.fixture
 def environment(request: pytest.FixtureRequest, _environment_targets: Targets) -> Iterator[BaseEnvironment]:
-    """An environment with a session of its own, in an empty directory that is removed after the test.
+    """An environment with a new session, in an empty directory. The directory is removed after the test.
 
-    Where targets are containers, instances or sandboxes, the tests of one worker share one, which is kept warm.
+    On backends with containers, instances or sandboxes, all tests of a worker share a warm target.
     """
     settings = _settings(request.node)
     with _environment_targets.environment(settings, has_own_target=bool(settings)) as made:
@@ -173,13 +173,13 @@ def environment(request: pytest.FixtureRequest, _environment_targets: Targets) -
 
 @pytest.fixture
 def fresh_environment(request: pytest.FixtureRequest, _environment_targets: Targets) -> Iterator[BaseEnvironment]:
-    """The same with a target of its own, which no other test has changed or will see."""
+    """An environment with a target for this test only."""
     with _environment_targets.environment(_settings(request.node), has_own_target=True) as made:
         yield made
 
 
 def _settings(item: pytest.Item) -> dict[str, object]:
-    """Return the settings that markers ask for; of two, that which is closer to the test."""
+    """Return the settings of the markers; the closest marker has precedence."""
     settings: dict[str, object] = {}
     for marker in item.iter_markers("environment"):
         settings = {**marker.kwargs, **settings}
@@ -187,30 +187,30 @@ def _settings(item: pytest.Item) -> dict[str, object]:
 
 
 class Targets:
-    """The targets of one kind that the tests of one process run in.
+    """The targets for the tests of this process.
 
     Args:
-        spec: The kind, see `settings_of`.
+        spec: The kind of target, see `settings_of`.
     """
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
         self._backend, self._settings = settings_of(spec)
         self._keeper: BaseEnvironment | None = None
-        """The environment whose target the tests share."""
+        """The environment with the shared target."""
 
     def close(self) -> None:
-        """Remove the target that the tests share."""
+        """Remove the shared target."""
         if self._keeper:
             self._keeper.cleanup()
 
     @contextlib.contextmanager
     def environment(self, settings: Mapping[str, object], *, has_own_target: bool) -> Iterator[BaseEnvironment]:
-        """Make an environment for the block, whose session is in a new directory.
+        """Make an environment for the block, with its session in a new directory.
 
         Args:
-            settings: Those of `create_environment` that it has besides those of the kind.
-            has_own_target: Whether it shares no target with another test, except one machine with all.
+            settings: Settings of `create_environment`, in addition to those of the kind.
+            has_own_target: True for a target without other tests; a machine is always shared.
         """
         from environments import TerminalError
 
@@ -218,7 +218,7 @@ class Targets:
         with contextlib.ExitStack() as stack:
             try:
                 keeper = self._kept() if joins or self._backend in _MACHINES else None
-                # The keeper removes the directory once nothing of the test is left.
+                # The keeper removes the directory once the test's processes have ended.
                 directory = stack.enter_context(_new_directory(keeper)) if keeper else ""
                 env = stack.enter_context(_joined(keeper, self._backend) if keeper and joins else self._made(settings))
                 directory = directory or stack.enter_context(_new_directory(env))
@@ -240,7 +240,7 @@ class Targets:
 
 
 def _joined(keeper: BaseEnvironment, backend: str) -> BaseEnvironment:
-    """Return another environment in the target of one."""
+    """Return a new environment in the target of another one."""
     from environments.settings import RESOURCE_SETTINGS
 
     settings = keeper.settings
@@ -249,7 +249,7 @@ def _joined(keeper: BaseEnvironment, backend: str) -> BaseEnvironment:
         own=type(settings.own)(**{_JOINED_BY[backend]: keeper.target.id}),
         container_persistent=False,
         default_limits=frozenset(),
-        **dict.fromkeys(RESOURCE_SETTINGS),  # type: ignore[arg-type]  # they are that target's
+        **dict.fromkeys(RESOURCE_SETTINGS),  # type: ignore[arg-type]  # the shared target has its own
     )
     env = type(keeper).create(joined)
     env.gate.rules = keeper.gate.rules
@@ -258,19 +258,19 @@ def _joined(keeper: BaseEnvironment, backend: str) -> BaseEnvironment:
 
 @contextlib.contextmanager
 def _new_directory(env: BaseEnvironment) -> Iterator[str]:
-    """Make a directory in a target for the block, and return its path."""
+    """Make a directory in a target for the block, and yield its path."""
     from environments import EnvironmentLostError, TerminalError
     from environments.files import removal_command
 
     make = _NEW_DIRECTORY.format(word=secrets.token_hex(6))
     try:
         made = env.internal.execute(make)
-    except EnvironmentLostError:  # since its last command: there is another target now
+    except EnvironmentLostError:  # the target was lost since the last command; the retry uses a new one
         made = env.internal.execute(make)
     if not made.ok:
-        raise TerminalError(f"no directory for a test can be made: {made.output.strip()}")
+        raise TerminalError(f"cannot make a directory for the test: {made.output.strip()}")
     try:
         yield made.output
     finally:
-        with contextlib.suppress(TerminalError):  # if the target is gone, so is the directory
+        with contextlib.suppress(TerminalError):  # a lost target takes the directory with it
             env.internal.execute(removal_command(made.output))

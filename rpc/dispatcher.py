@@ -283,7 +283,7 @@ class Dispatcher:
 
     def _answer(self, request: Request, result: object, operation: Operation) -> tuple[bytes, str | None]:
         try:
-            encoded, problem = Response(request.id, cast("JsonValue", result)).encode(), _reported(result)
+            encoded, problem = Response(request.id, cast("JsonValue", result)).encode(), _result_error(result)
         except Exception as error:
             kind = type(result).__name__
             encoded, problem = self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
@@ -303,7 +303,7 @@ class Dispatcher:
         return Response(request.id, {"error": problem}).encode(), problem
 
     def _problem(self, request: Request, text: str) -> str:
-        return _about(request, self._signatures[request.tool].without_bound(text))
+        return _error_text(request, self._signatures[request.tool].without_bound(text))
 
 
 def _report_problem(operation: Operation, problem: str | None, error: BaseException | None = None) -> None:
@@ -325,15 +325,15 @@ def _describe(error: BaseException) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def _about(request: Request, text: str) -> str:
+def _error_text(request: Request, text: str) -> str:
     return f"{request.tool}: {text}"[:MAX_ERROR_CHARACTERS]
 
 
 def _error_response(request: Request, text: str) -> Response:
-    return Response(request.id, error=_about(request, text))
+    return Response(request.id, error=_error_text(request, text))
 
 
-def _reported(result: object) -> str | None:
+def _result_error(result: object) -> str | None:
     """Return the `error` of a tool's result, or None."""
     error = result.get("error") if isinstance(result, dict) else None
     return error if isinstance(error, str) and error else None

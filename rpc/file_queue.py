@@ -179,7 +179,7 @@ class CollectedRequests:
 ECHO_BYTES = 20 * 1024
 """Answers up to this size are sent as base64 in one command, below the 32 KB from which environments send a command as
 a file. A larger answer is written as a file."""
-LONGEST_TURN_SECONDS = 1.0
+WRITE_LOCK_SECONDS = 1.0
 """Longest wait, in seconds, until the preceding answer is in place. Usually 1 ms."""
 WRITE_ATTEMPTS = 3
 COLLECT_ATTEMPTS = 5
@@ -215,11 +215,11 @@ class FileQueueTransport:
         self._env = env
         self._queue = queue
         self._streams = streams
-        self._placing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._scope = CancelScope()
         self._closing = threading.Event()
         self._collector: threading.Thread | None = None
-        self._workers = CallThreads()
+        self._threads = CallThreads()
         self.failure: Exception | None = None
         """Error that ended the collecting, unless `close` did."""
 
@@ -233,10 +233,10 @@ class FileQueueTransport:
         if self._closing.is_set():
             return
         self._closing.set()
-        self._workers.close()
+        self._threads.close()
         if self._collector is not None:
             self._stop_collector(self._collector)
-        self._workers.join(CLOSE_GRACE_SECONDS)
+        self._threads.join(CLOSE_GRACE_SECONDS)
 
     def _stop_collector(self, collector: threading.Thread) -> None:
         if collector.is_alive():
@@ -285,19 +285,19 @@ class FileQueueTransport:
         collected = CollectedRequests(nonce)
         received: list[str] = []
 
-        def take(piece: str) -> None:
+        def receive(piece: str) -> None:
             for number, line in collected.feed(piece):
                 received.append(number)
                 # A known number means only that the file could not be removed.
                 if number not in already_received:
-                    self._workers.put(len(line), partial(self._call, number, line))
+                    self._threads.put(len(line), partial(self._answer, number, line))
 
         command = collecting_command(self._queue, already_received, nonce, streams)
         with contextlib.suppress(GarbledError):
-            self._env.internal.execute(command, timeout=math.inf, on_output=take)
+            self._env.internal.execute(command, timeout=math.inf, on_output=receive)
         return received if received or collected.ended else None
 
-    def _call(self, number: str, line: bytes) -> None:
+    def _answer(self, number: str, line: bytes) -> None:
         answer = self._dispatcher.dispatch(line)
         if not self._closing.is_set():
             self._write_answer(number, answer)
@@ -330,11 +330,11 @@ class FileQueueTransport:
         else:
             placing = f"rm -f {file}.tmp && : >{file}"
         # Answers written one after another need one shell. After a longer wait, a second shell writes in parallel.
-        alone = self._placing.acquire(timeout=LONGEST_TURN_SECONDS)
+        is_locked = self._write_lock.acquire(timeout=WRITE_LOCK_SECONDS)
         try:
             written = self._env.internal.execute(f"cd {shlex.quote(self._queue)} && {placing}", timeout=60)
         finally:
-            if alone:
-                self._placing.release()
+            if is_locked:
+                self._write_lock.release()
         if not written.ok:
             raise TerminalError(f"exit code {written.exit_code}")

@@ -11,9 +11,9 @@ from environments.output import AttachedProcess
 from rpc.dispatcher import Dispatcher
 from rpc.messages import IncomingLines, InvalidLineError, Response, TooLargeError, too_large
 
-MOST_SIDE_BY_SIDE = 32
+MAX_RUNNING = 32
 """Calls of one script that run at the same time."""
-MOST_CALLS, MOST_BYTES = 65, 64 * 1024 * 1024
+MAX_CALLS, MAX_BYTES = 65, 64 * 1024 * 1024
 """Limits for calls under way and their bytes together. At the limit the script's stream is paused: back-pressure.
 
 The boot program takes 64 connections, so that as many calls do not keep the script's end from being read.
@@ -39,7 +39,7 @@ class Relay:
         self.dispatcher = dispatcher
         """Answers requests from now on. May be replaced by a dispatcher with the same token."""
         self._process: AttachedProcess | None = None
-        self._turns = asyncio.Semaphore(MOST_SIDE_BY_SIDE)
+        self._slots = asyncio.Semaphore(MAX_RUNNING)
         self._connection = 0
         self._line: IncomingLines | None = None
         self._dropped = 0
@@ -50,7 +50,7 @@ class Relay:
         """Set the process to send answers to."""
         self._process = process
 
-    def take(self, connection: int, part: bytes, is_last: bool) -> None:
+    def receive(self, connection: int, part: bytes, is_last: bool) -> None:
         """Receive the next part of a request. A script may reach the relaying process, so the content is not trusted.
 
         Args:
@@ -77,9 +77,9 @@ class Relay:
                 self._dropped = self._line.size
         if is_last:
             self._line = None
-            self._begin(connection, lines[0] if lines else b"")
+            self._dispatch(connection, lines[0] if lines else b"")
 
-    def _begin(self, connection: int, line: bytes) -> None:
+    def _dispatch(self, connection: int, line: bytes) -> None:
         size = len(line) + self._dropped
         self._calls += 1
         self._bytes += size
@@ -90,11 +90,11 @@ class Relay:
 
     @property
     def _is_full(self) -> bool:
-        return self._calls >= MOST_CALLS or self._bytes >= MOST_BYTES
+        return self._calls >= MAX_CALLS or self._bytes >= MAX_BYTES
 
     async def _answer(self, connection: int, line: bytes, dropped: int, size: int) -> None:
         dispatcher = self.dispatcher
-        async with self._turns:
+        async with self._slots:
             if self._has_ended:
                 return
             answer = await (in_worker(dispatcher.refusal, dropped) if dropped else in_worker(dispatcher.dispatch, line))

@@ -60,10 +60,10 @@ class ToolSignature:
     @classmethod
     def of(cls, tool: Callable[..., object]) -> ToolSignature:
         """Return the signature of a tool; remembered as long as the tool exists."""
-        return _known.of(tool, lambda: cls._found(tool))
+        return _known.of(tool, lambda: cls._inspect(tool))
 
     @classmethod
-    def _found(cls, tool: Callable[..., object]) -> ToolSignature:
+    def _inspect(cls, tool: Callable[..., object]) -> ToolSignature:
         found = getattr(tool, "__described__", None)
         described = found if isinstance(found, Described) else None
         partials = _partials(tool)
@@ -126,7 +126,7 @@ def _as_written(annotation: object) -> object:
     return Verbatim(annotation if isinstance(annotation, str) else inspect.formatannotation(annotation))
 
 
-class PerTool(Generic[T]):
+class ToolCache(Generic[T]):
     """A cache of a value per tool, as long as the tool exists."""
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class PerTool(Generic[T]):
         return found
 
 
-_known: PerTool[ToolSignature] = PerTool()
+_known: ToolCache[ToolSignature] = ToolCache()
 
 
 def documentation(tool: Callable[..., object]) -> str | None:
@@ -181,7 +181,7 @@ def _hidden_defaults(tool: object, parameters: inspect.Signature) -> frozenset[s
     }
     if doubtful:
         for function in filter(_is_def, _layers(tool)):
-            written = _written_defaults(function.__code__)
+            written = _literal_defaults(function.__code__)
             doubtful = {name: value for name, value in doubtful.items() if (name, repr(value)) not in written}
     return frozenset(doubtful)
 
@@ -195,7 +195,7 @@ def _is_def(tool: object) -> TypeGuard[FunctionType]:
 
 
 @functools.lru_cache(maxsize=256)
-def _written_defaults(code: CodeType) -> frozenset[tuple[str, str]]:
+def _literal_defaults(code: CodeType) -> frozenset[tuple[str, str]]:
     """Return the literal defaults in a function's source, as pairs of name and `repr`."""
     try:
         module = parsed(textwrap.dedent(inspect.getsource(code)))

@@ -13,19 +13,19 @@ from typing import Literal
 
 from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
-from rpc.signatures import PerTool, ToolSignature, Verbatim, documentation, parsed
+from rpc.signatures import ToolCache, ToolSignature, Verbatim, documentation, parsed
 from rpc.target_source import FUTURE, target_source
 
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
 
-_STANDARD_LIBRARY_ALONE = """
+_RESTRICT_PATH = """
 # A project may have own modules under the names that are imported below.
 import os as _os
 import sys as _sys
 _path, _library = _sys.path[:], _os.path.dirname(_os.__file__)
 _sys.path[:] = [_entry for _entry in _path if _entry.startswith(_library)]
 """
-_WHOLE_PATH_AGAIN = "_sys.path[:] = _path\n"
+_RESTORE_PATH = "_sys.path[:] = _path\n"
 SOCKET, FILE_QUEUE = "socket_client.py", "file_queue_client.py"
 """The transports' parts of the stub."""
 
@@ -33,7 +33,7 @@ ToolErrors = Literal["raise", "return"]
 """Effect of a refused call in the script: raise `ToolError`, or return `{"error": ...}` as a failed tool does."""
 
 _NOT_GIVEN = "_NOT_GIVEN"
-_rendered_tools: PerTool[str] = PerTool()
+_rendered_tools: ToolCache[str] = ToolCache()
 
 _ANNOTATION_NODES = (
     ast.Expression,
@@ -72,7 +72,7 @@ def generate_stub(handlers: Mapping[str, Callable[..., object]], client: str, to
         check_name(name)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
     exported = f"__all__ = {sorted([*stub_runtime.__all__, *handlers])!r}\n"
-    parts = [*_fixed(client, tool_errors == "raise"), *functions, exported]
+    parts = [*_fixed_parts(client, tool_errors == "raise"), *functions, exported]
     return "\n\n".join([_HEADER + FUTURE, *parts])
 
 
@@ -87,9 +87,9 @@ def own_file(token: str, place: str) -> str:
 
 
 @cache
-def _fixed(client: str, raises: bool) -> tuple[str, ...]:
+def _fixed_parts(client: str, raises: bool) -> tuple[str, ...]:
     runtime = target_source("stub_runtime.py", _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES, _RAISES=raises)
-    return _STANDARD_LIBRARY_ALONE, runtime, target_source(client), _WHOLE_PATH_AGAIN
+    return _RESTRICT_PATH, runtime, target_source(client), _RESTORE_PATH
 
 
 @cache

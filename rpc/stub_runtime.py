@@ -241,7 +241,7 @@ def _unsendable(arguments: dict[str, object]) -> str:
 
 
 def __getattr__(name: str) -> object:
-    what = f"there are: {', '.join(sorted(__all__))}{_near(name)}"
+    what = f"there are: {', '.join(sorted(__all__))}{_suggestion(name)}"
     # Python turns an AttributeError into an ImportError and drops the message.
     if _is_imported(_sys._getframe(1)):
         raise ImportError(f"cannot import name {name!r} from 'hermes_tools'; {what}", name="hermes_tools")
@@ -250,7 +250,7 @@ def __getattr__(name: str) -> object:
     raise error
 
 
-def _near(name: str) -> str:
+def _suggestion(name: str) -> str:
     import difflib
 
     near = difflib.get_close_matches(name, __all__, 1)
@@ -306,14 +306,14 @@ def _hide_frames(error: BaseException) -> None:
         each = waiting.pop()
         if each is not None and each not in seen:
             seen.append(each)
-            each.__traceback__ = _without_ours(each.__traceback__)
+            each.__traceback__ = _without_module_frames(each.__traceback__)
             waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
 
 
-def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+def _without_module_frames(trace: TracebackType | None) -> TracebackType | None:
     kept = []
     while trace is not None:
-        if trace.tb_frame.f_globals is not _without_ours.__globals__:
+        if trace.tb_frame.f_globals is not _without_module_frames.__globals__:
             kept.append(trace)
         trace = trace.tb_next
     for number, each in enumerate(kept, 1):

@@ -1,1 +1,1 @@
-"""What grows with the number of environments, the size of results and the distance: the charts."""
+"""The charts: growth with the number of environments, the size of results and the distance."""

@@ -1,4 +1,4 @@
-"""A host over SSH that is 0, 30 and 80 ms away: a server of our own behind a link that takes its time."""
+"""Commands on an SSH host 0, 30 and 80 ms away: a server on this machine behind a slow link."""
 
 from __future__ import annotations
 

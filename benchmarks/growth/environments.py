@@ -15,14 +15,14 @@ from environments import create_environment
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
 PEER_COUNTS = (1, 2, 5, 10, 20, 50)
-"""Each of its environments takes a third of a second to make."""
+"""Fewer, as each environment of a peer takes a third of a second to make."""
 ROUNDS = 4
 SECONDS = 0.4
 NAMES = {"raw": "bare shells", "ours": "this package"}
 
 
 def charts() -> Iterator[Chart]:
-    """Measure them."""
+    """Measure this package, bare shells and a peer."""
     lines = [Line(NAMES[name], points) for name, points in in_fresh_process(_measured).items()]
     with opened_peers({HERMES_AGENT: {"place": "local"}}) as (peers, _):
         lines += [Line(name, _of_peer(peer)) for name, peer in peers.items()]

@@ -32,7 +32,7 @@ print(json.dumps([taken[size][1:] for size in SIZES]))
 
 
 def charts() -> Iterator[Chart]:
-    """Measure them by each transport."""
+    """Measure each transport."""
     with contextlib.ExitStack() as opened:
         lines = [Line("socket, local", _calls(opened.enter_context(create_environment("local")), "socket"))]
         with contextlib.suppress(TerminalError):
@@ -54,7 +54,7 @@ def charts() -> Iterator[Chart]:
 
 def _calls(env: BaseEnvironment, transport: TransportName) -> Sequence[Point]:
     def text(size: int) -> str:
-        """Return so many characters."""
+        """Return a text of `size` characters."""
         return "x" * size
 
     code = _CALLS.replace("SIZES", repr(SIZES)).replace("TIMES", str(TIMES))

@@ -140,22 +140,22 @@ class _Server:
         server = self._server
         if server.command:
             cwd = Path(server.cwd).expanduser() if server.cwd else None
-            variables = {name: self._given(value, "env") for name, value in server.env.items()}
-            arguments = [self._given(value, "args", is_secret="${" in value) for value in server.args]
+            variables = {name: self._resolve(value, "env") for name, value in server.env.items()}
+            arguments = [self._resolve(value, "args", is_secret="${" in value) for value in server.args]
             command = str(Path(server.command).expanduser())
             parameters = StdioServerParameters(command=command, args=arguments, env=variables, cwd=cwd)
             yield stdio_client(parameters, errlog=self._errors.file)
             return
-        url = self._given(str(server.url), "url", is_secret=False)
+        url = self._resolve(str(server.url), "url", is_secret=False)
         self._secrets += [urlsplit(url).query, urlsplit(url).password or ""]
-        headers = {name: self._given(value, "headers") for name, value in server.headers.items()}
+        headers = {name: self._resolve(value, "headers") for name, value in server.headers.items()}
         if server.token_env:
-            headers["Authorization"] = "Bearer " + self._given(f"${{{server.token_env}}}", "token_env")
+            headers["Authorization"] = "Bearer " + self._resolve(f"${{{server.token_env}}}", "token_env")
         limits = httpx2.Timeout(CONNECT_LIMIT, read=max(CONNECT_LIMIT, server.timeout))
         async with httpx2.AsyncClient(headers=headers, timeout=limits) as http:
             yield streamable_http_client(url, http_client=http, max_sse_event_size=EVENT_BYTES)
 
-    def _given(self, text: str, key: str, *, is_secret: bool = True) -> str:
+    def _resolve(self, text: str, key: str, *, is_secret: bool = True) -> str:
         """Return a setting with variables replaced. Errors of the server's start do not show the value."""
         value = with_variables(text, f"{WHERE}.{self._name}.{key}")
         if is_secret:

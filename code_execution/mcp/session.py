@@ -81,7 +81,7 @@ class McpTools(Mapping[str, Function]):
             if self._only is None or tool.name in self._only:
                 function = self._function(tool)
                 if function.__name__ in functions:
-                    raise _leave_out(tool, f"another one is called {function.__name__!r} in a script, too")
+                    raise _unusable_tool_error(tool, f"another one is called {function.__name__!r} in a script, too")
                 functions[function.__name__] = function
         return functions
 
@@ -96,7 +96,7 @@ class McpTools(Mapping[str, Function]):
         try:
             (function,) = tools_from_schemas([schema], call, decode_json=False).values()
         except ValueError as error:
-            raise _leave_out(tool, str(error)) from error
+            raise _unusable_tool_error(tool, str(error)) from error
         return function
 
 
@@ -114,7 +114,7 @@ async def _all_tools(session: ClientSession | Client) -> list[Tool]:
             return found
 
 
-def _leave_out(tool: Tool, why: str) -> SettingsError:
+def _unusable_tool_error(tool: Tool, why: str) -> SettingsError:
     return SettingsError(
         f"the MCP tool {tool.name!r} can't be called from a script: {why}; leave it out by naming the others, with "
         "only= of mcp_tools, or tools: of the server in config.yaml"
@@ -146,8 +146,8 @@ class SessionLoop:
             TerminalError: The loop has ended.
             Exception: The coroutine's own error.
         """
-        stage_here = _running_here()
-        if stage_here and stage_here.native_token is self._token.native_token:
+        here = _running_here()
+        if here and here.native_token is self._token.native_token:
             raise ValueError(
                 "the MCP session lives on this thread's event loop, which would wait for itself; run execute_code in "
                 "another thread (await anyio.to_thread.run_sync(...)), or await hermes_env.aio.aexecute_code; for the "

@@ -221,7 +221,7 @@ def observed_call(method: Callable[Concatenate[_Env, _P], _R]) -> Callable[Conca
 
 
 def _recorder(record: str | os.PathLike[str]) -> Observer:
-    from environments.observation.record import Recorder  # which most programs have no need of
+    from environments.observation.record import Recorder  # rarely needed
 
     return Recorder.at(record)
 

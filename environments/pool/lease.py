@@ -91,7 +91,7 @@ class Lease:
 
     def _check(self) -> None:
         if is_abandoned() or (self._interrupt and self._interrupt.is_set()):
-            raise CallCancelledError("the call was cancelled while it waited for an environment of a pool")
+            raise CallCancelledError("the call was cancelled while waiting for an environment of the pool")
         if reason := stop_reason():
             raise stopped_error(self._backend, *reason)
 

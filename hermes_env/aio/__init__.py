@@ -1,4 +1,4 @@
-"""Environments that are awaited, on asyncio and on trio.
+"""Asynchronous environments, on asyncio and on trio.
 
 async with AsyncEnvironment("docker") as env:
     print((await env.execute("uname -a")).output)

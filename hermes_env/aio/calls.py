@@ -1,6 +1,7 @@
-"""Calls from a task of asyncio or trio: work of the loop thread and of worker threads, awaited.
+"""Awaits work of the loop thread and of worker threads in a task of asyncio or trio.
 
-A task that is cancelled ends its work in the target before the await returns.
+Cancellation of the task ends the work in the target before the await returns. Unread output applies back-pressure to
+the command.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ Work = Callable[[Call[T]], Awaitable[T]]
 """A coroutine function for the loop thread."""
 
 
-class Home:
-    """The event loop of a task.
+class CallerLoop:
+    """The event loop of the caller's task.
 
     Args:
         native: The event loop of asyncio, or the token of trio's.
@@ -53,17 +54,17 @@ class Home:
             self.event, self._method = trio.Event, "run_sync_soon"  # type: ignore[assignment]  # as far as used
         self.thread = threading.get_ident()
         self.limiters: dict[str, anyio.CapacityLimiter] = {}
-        """Bound the worker threads of each kind."""
+        """The limits on worker threads, by kind."""
         self._due: deque[Callable[[], object]] = deque()
         self._is_woken = False
 
     @staticmethod
-    def of(native: object) -> Home:
-        """Return the one of an event loop."""
-        return _homes.get(native) or _homes.setdefault(native, Home(native))
+    def of(native: object) -> CallerLoop:
+        """Return the object for an event loop."""
+        return _caller_loops.get(native) or _caller_loops.setdefault(native, CallerLoop(native))
 
     def soon(self, function: Callable[[], object]) -> bool:
-        """Have the event loop call a function. In any thread. Many at once wake the event loop once.
+        """Schedule a function on the event loop, from any thread. Several functions wake the loop once.
 
         Returns:
             False if the event loop has ended.
@@ -73,7 +74,7 @@ class Home:
             self._is_woken = True
             try:
                 getattr(self._native(), self._method)(self._call_due)
-            except (RuntimeError, AttributeError):  # it was closed, or collected
+            except (RuntimeError, AttributeError):  # the loop was closed, or collected
                 self._is_woken = False
                 self._due.clear()
                 return False
@@ -85,15 +86,15 @@ class Home:
             self._due.popleft()()
 
 
-_homes: weakref.WeakKeyDictionary[object, Home] = weakref.WeakKeyDictionary()
+_caller_loops: weakref.WeakKeyDictionary[object, CallerLoop] = weakref.WeakKeyDictionary()
 
 
-class Waiting:
-    """The wait of a task for work of the loop thread. Coroutines of the work's callbacks run on the task's event loop.
+class PendingCall:
+    """A task's call of the loop thread. Coroutines of callbacks run on the task's event loop.
 
     Args:
         work: The work.
-        wants_pieces: Whether output is wanted.
+        wants_pieces: True if the task reads output.
     """
 
     def __init__(self, work: Work[Any], wants_pieces: bool = False) -> None:
@@ -101,57 +102,57 @@ class Waiting:
         if thread.has_ended:
             raise TerminalError(AT_EXIT)
         self._token = current_token()
-        self.home = home = Home.of(self._token.native_token)
-        self._bell, self._taken = home.event(), 0
+        self.caller = caller = CallerLoop.of(self._token.native_token)
+        self._changed, self._taken = caller.event(), 0
         self._callbacks: set[anyio.CancelScope] = set()
-        """The coroutines of callbacks that run."""
-        me = weakref.ref(self)  # what runs keeps neither a stream nor the task of a closed event loop
+        """The running coroutines of callbacks."""
+        me = weakref.ref(self)  # running work must not keep a stream, or the task of a closed event loop, alive
 
         def wake() -> None:
-            if waiting := me():
-                waiting.wake()
+            if pending := me():
+                pending.wake()
 
-        def ring() -> None:  # on the loop thread
-            if not home.soon(wake) and (waiting := me()):
-                waiting.leave()
+        def notify() -> None:  # on the loop thread
+            if not caller.soon(wake) and (pending := me()):
+                pending.leave()
 
-        self.call: Call[Any] = Call(work, object(), ring, wants_pieces)
-        self.call.context.run(_waiting.set, me)
+        self.call: Call[Any] = Call(work, object(), notify, wants_pieces)
+        self.call.context.run(_pending.set, me)
         self.call.context.run(_library.set, None)  # the loop thread's own library is asyncio
         thread.soon(thread.begin, self.call)
 
     def leave(self) -> None:
-        """Have the work cancelled. Its end is not waited for."""
+        """Cancel the work without waiting for its end."""
         self._thread.leave(self.call)
 
     def wake(self) -> None:
-        """Have the task look again."""
-        bell, self._bell = self._bell, self.home.event()
-        bell.set()
+        """Wake the task to check for output and for the end."""
+        changed, self._changed = self._changed, self.caller.event()
+        changed.set()
 
     async def next(self) -> list[Piece]:
-        """Wait for output and return it; nothing at the end. What was returned before has been received by then."""
+        """Wait for output and return the pieces; an empty list at the end. Acknowledges the output returned before."""
         pieces = self.call.pieces
         if self._taken and pieces is not None:
             self._thread.soon(pieces.acknowledge, self._taken)
             self._taken = 0
-            await checkpoint()  # a command that prints quickly leaves other tasks their turn
+            await checkpoint()  # else a command that prints quickly would starve other tasks
         while True:
-            is_done = self.call.done  # nothing is printed behind that
+            is_done = self.call.done  # read first: no output follows the end
             if pieces:
                 taken = pieces.pop_all()
                 self._taken = sum(len(data) for _, data in taken)
                 return taken
             if is_done:
                 return []
-            await self._bell.wait()
+            await self._changed.wait()
 
     async def end(self, cancel: Callable[[], object] | None = None) -> None:
-        """Cancel the work, by its coroutine unless `cancel` is given. Wait for its end, whatever cancels the task."""
+        """Cancel the work by `cancel`, or cancel the coroutine. Wait for the end, also in a cancelled task."""
         call, thread = self.call, self._thread
         if call.pieces is not None:
             thread.soon(call.pieces.drop)
-        if cancel is None:  # behind the first step of the coroutine, which would never run the work
+        if cancel is None:  # only after the coroutine's first step: cancelled earlier, it would never run the work
             thread.soon(lambda: call.task and thread.loop.call_soon(call.task.cancel))
         elif not call.done:
             cancel()
@@ -162,28 +163,30 @@ class Waiting:
                 await to_its_end(lambda _: undo(call.value))
 
     async def result(self) -> Any:  # noqa: ANN401
-        """Return the value of work that is done, or raise its error."""
+        """Return the value of finished work, or raise the error."""
         if self._callbacks:
             await self._ended()
         return self.call.result()
 
     async def _ended(self) -> None:
-        """Wait for the end of the work, and of its callbacks, which are cancelled then."""
+        """Wait for the end of the work, then cancel the callbacks and wait for their end."""
         cancelled = None
         with anyio.CancelScope(shield=True):
             while not self.call.done or self._callbacks:
-                bell = self._bell
+                changed = self._changed
                 for scope in self._callbacks if self.call.done else ():
                     scope.cancel()
                 try:
-                    await bell.wait()
+                    await changed.wait()
                 except anyio.get_cancelled_exc_class() as error:  # `task.cancel()` of asyncio passes every shield
                     cancelled = error
         if cancelled:
             raise cancelled
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
-        """Have the event loop await something for another thread, with its context variables, until the call is over.
+        """Run another thread's awaitable on the event loop, with the thread's context variables.
+
+        The end of the call cancels the awaitable.
 
         Raises:
             CallCancelledError: The call is over, or the scope of the thread was cancelled.
@@ -191,7 +194,7 @@ class Waiting:
 
         async def settle() -> tuple[object, BaseException | None]:
             def end() -> None:
-                self.home.soon(scope.cancel)
+                self.caller.soon(scope.cancel)
 
             with anyio.CancelScope() as scope, on_scope_cancel(end):
                 self._callbacks.add(scope)
@@ -214,8 +217,8 @@ class Waiting:
         return result
 
 
-_waiting: ContextVar[weakref.ref[Waiting] | None] = ContextVar("hermes_waiting", default=None)
-"""The call that the current thread or task works or calls back for, if it is not over."""
+_pending: ContextVar[weakref.ref[PendingCall] | None] = ContextVar("hermes_pending_call", default=None)
+"""The running call for which the current thread or task works or calls back."""
 
 
 def _call_is_over() -> CallCancelledError:
@@ -223,25 +226,25 @@ def _call_is_over() -> CallCancelledError:
 
 
 def _close(awaitable: object) -> None:
-    if inspect.iscoroutine(awaitable):  # Python warns of one that is never awaited
+    if inspect.iscoroutine(awaitable):  # Python warns of a coroutine that is never awaited
         awaitable.close()
 
 
-def awaited_at_home(callback: Callable[_P, object]) -> Callable[_P, object]:
-    """Return a function that calls a callback, which may be a coroutine function: its call's event loop awaits it."""
-    bound = _waiting.get()
+def awaited_on_callers_loop(callback: Callable[_P, object]) -> Callable[_P, object]:
+    """Wrap a callback so that the caller's event loop awaits its coroutines. Plain functions are called as before."""
+    bound = _pending.get()
 
     @functools.wraps(callback)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> object:
         result = callback(*args, **kwargs)
         if not inspect.isawaitable(result):
             return result
-        found = bound or _waiting.get()
-        waiting = found and found()
-        if waiting and waiting.home.thread != threading.get_ident():
-            return waiting.result_of(result)
+        found = bound or _pending.get()
+        pending = found and found()
+        if pending and pending.caller.thread != threading.get_ident():
+            return pending.result_of(result)
         _close(result)
-        if found and not waiting:
+        if found and not pending:
             raise _call_is_over()
         raise TypeError(f"{callback!r} has to be awaited, and was called by a call that is not awaited itself")
 
@@ -253,40 +256,40 @@ async def awaited(
     on_piece: Callable[[Any, bytes], object] | None = None,
     cancel: Callable[[], object] | None = None,
 ) -> T:
-    """Have the loop thread do some work, and wait for it. Cancelled, or if a callback fails, the work ends first.
+    """Run work on the loop thread, and return its result. Cancellation, or a failed callback, first ends the work.
 
     Args:
         work: The work.
-        on_piece: Receives each piece of output. Its result is awaited, if it can be.
+        on_piece: Receives each piece of output. An awaitable result is awaited.
         cancel: Cancels the work; None cancels the coroutine.
     """
     await checkpoint_if_cancelled()
-    waiting = Waiting(work, on_piece is not None)
+    pending = PendingCall(work, on_piece is not None)
     try:
-        while pieces := await waiting.next():
-            with calling_back(waiting.call):
+        while pieces := await pending.next():
+            with calling_back(pending.call):
                 for channel, data in pieces:
-                    if on_piece and inspect.isawaitable(told := on_piece(channel, data)):
-                        await told
-    except GeneratorExit:  # the event loop was closed, and nothing can be awaited any more
-        waiting.leave()
+                    if on_piece and inspect.isawaitable(result := on_piece(channel, data)):
+                        await result
+    except GeneratorExit:  # the event loop was closed, so awaiting is impossible
+        pending.leave()
         raise
     except BaseException:
-        await waiting.end(cancel)
+        await pending.end(cancel)
         raise
-    result: T = await waiting.result()
-    return result
+    value: T = await pending.result()
+    return value
 
 
 async def to_its_end(work: Work[T]) -> T:
-    """Do the same for work that goes to its end also in a task that is cancelled, as every clean-up has to."""
+    """Run work on the loop thread to its end, also in a cancelled task: for clean-up."""
     with anyio.CancelScope(shield=True), in_no_scope():
         result: T = await awaited(work, cancel=lambda: None)
-    return result  # the type checker takes the scope for one that swallows an error
+    return result  # not inside the block: mypy assumes that the scope swallows errors
 
 
 def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
-    """Return work that is done in a scope, which ends with the scope of the caller."""
+    """Wrap work to run in a scope that ends with the caller's scope."""
 
     async def scoped(call: Call[T]) -> T:
         with on_scope_cancel(scope.cancel), scope.active():
@@ -299,13 +302,13 @@ _most = {"commands": 64, "scripts": 32}
 
 
 def limit_threads(*, commands: int | None = None, scripts: int | None = None) -> None:
-    """Set how many worker threads of each event loop may work at once. Further calls wait for their turn.
+    """Set the number of worker threads of each event loop. Further calls wait.
 
-    Commands, processes, streams and files need none, and what is awaited in a callback has no bound.
+    Commands, processes, streams and files use no worker thread. Calls inside a callback are not limited.
 
     Args:
-        commands: For hooks and rules, file calls that are recorded, and what can only block; 64 at first.
-        scripts: For `aexecute_code`; 32 at first.
+        commands: For hooks and rules, recorded file calls, and calls that can only block; 64 by default.
+        scripts: For `aexecute_code`; 32 by default.
 
     Raises:
         TypeError: A number is not whole.
@@ -316,22 +319,22 @@ def limit_threads(*, commands: int | None = None, scripts: int | None = None) ->
 
 
 def _bound(kind: str | None) -> AbstractAsyncContextManager[object]:
-    if not kind or _waiting.get():  # in a callback: the thread of the outer call waits for this one
+    if not kind or _pending.get():  # in a callback: the thread of the outer call waits for this one
         return contextlib.nullcontext()
-    limiters = Home.of(current_token().native_token).limiters
+    limiters = CallerLoop.of(current_token().native_token).limiters
     limiter = limiters.setdefault(kind, anyio.CapacityLimiter(1))
     limiter.total_tokens = _most[kind]
     return limiter
 
 
 async def in_thread(function: Callable[[], T], kind: str | None = None, undo: Callable[[T], object] | None = None) -> T:
-    """Call a function on a worker thread, and return its result. Cancelled, its scope ends it, and it is waited for.
+    """Call a function on a worker thread, and return the result. Cancellation cancels the scope and waits for the end.
 
     Args:
-        function: The function. It sees the context variables of the task. The task's event loop awaits the coroutines
-            of its callbacks, see `awaited_at_home`.
-        kind: Bounds how many work at once, see `limit_threads`; None is no bound.
-        undo: Ends what the function has made, for a task that was cancelled just as it was done.
+        function: The function, called with the context variables of the task. The task's event loop awaits coroutines
+            of callbacks, see `awaited_on_callers_loop`.
+        kind: The limit that applies, see `limit_threads`; None is no limit.
+        undo: Releases the function's result if the task was cancelled just as the function returned.
     """
     scope = CancelScope(outer=current_scope())
 

@@ -1,4 +1,4 @@
-"""Environments with their sessions, processes and streams of output, and pools of them, awaited on asyncio and trio."""
+"""Asynchronous environments, sessions, processes, output streams and pools, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from environments import (
 from environments.cancellation import current_scope, on_scope_cancel
 from environments.files import TargetPath, check_codec, decoded_text, encoded_text
 from environments.internal import Ended, Execution, Internal
-from environments.loop import Call, current, done, done_within, shielded, spawn, work_of
+from environments.loop import Call, current, done_within, run_async, shielded, spawn, work_of
 from environments.observation.events import UNOBSERVED, Operation
 from environments.observation.observed import with_result
-from environments.options import CheckedCommand, CommandOptions, CommandText, StartOptions, StreamOptions
+from environments.options import CommandOptions, CommandText, StartOptions, StreamOptions
 from environments.output import CallbackDecoder, ChannelName
-from environments.process import GRACE, Background, checked_start
+from environments.process import GRACE, checked_start
 from environments.result import Capabilities
 from environments.target import Target
-from hermes_env.aio.calls import Waiting, Work, awaited, awaited_at_home, in_scope, in_thread, to_its_end
+from hermes_env.aio.calls import PendingCall, Work, awaited, awaited_on_callers_loop, in_scope, in_thread, to_its_end
 
 if TYPE_CHECKING:
     from environments.pool import PoolStats
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _P = ParamSpec("_P")
 Hook = Callable[..., object]
-"""A callback as the call without `await` takes it, or the same as a coroutine function."""
+"""A callback of the synchronous call, as a function or as a coroutine function."""
 
 
-# Methods and properties, made of those of the same name beneath.
+# Asynchronous methods and properties, made from the synchronous ones of the same name.
 
 
 def _is_observed(thing: object) -> bool:
@@ -67,14 +67,15 @@ def _is_observed(thing: object) -> bool:
 def as_coroutine(
     method: Callable[Concatenate[Any, _P], T], *, to_end: bool = False, path: str = "sync"
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, T]]:
-    """Return a method that awaits the work of the method of the same name beneath.
+    """Return an asynchronous method for a synchronous one.
 
-    One that has no work is called on a worker thread, as is one with observers, which may block.
+    The loop thread runs a method's work. A method without work, or with observers (they may block), is called on a
+    worker thread.
 
     Args:
-        method: That method, of the base class.
-        to_end: Whether it goes to its end also in a task that is cancelled.
-        path: Where the thing beneath is.
+        method: The synchronous method, of the base class.
+        to_end: True if the method runs to its end also in a cancelled task.
+        path: The attribute with the synchronous object.
     """
     beneath_of = attrgetter(path)
 
@@ -83,7 +84,7 @@ def as_coroutine(
         thing = beneath_of(self)
         beneath: Callable[_P, T] = getattr(thing, method.__name__)
         if to_end:
-            return await to_its_end(lambda _: done(beneath, *args, **kwargs))
+            return await to_its_end(lambda _: run_async(beneath, *args, **kwargs))
         if work := None if _is_observed(thing) else work_of(beneath):
             return await awaited(lambda call: work(call, *args, **kwargs))
         return await in_thread(partial(beneath, *args, **kwargs), "commands")
@@ -92,12 +93,12 @@ def as_coroutine(
 
 
 def same(name: str) -> Any:  # noqa: ANN401
-    """Return the property of that name beneath, which takes no time."""
+    """Return a property that reads the synchronous object's attribute, which takes no time."""
     return property(attrgetter(f"sync.{name}"))
 
 
 def awaitable(name: str) -> Any:  # noqa: ANN401
-    """Return the property of that name beneath, awaited, as it may have to start the target."""
+    """Return a property to be awaited: reading the synchronous attribute may start the target."""
 
     async def asked(thing: object) -> Any:  # noqa: ANN401
         if work := getattr(getattr(type(thing), name).fget, "work", None):
@@ -108,7 +109,7 @@ def awaitable(name: str) -> Any:  # noqa: ANN401
 
 
 class Block:
-    """A thing that ends with its `async with` block."""
+    """Closes the object at the end of an `async with` block."""
 
     _end: Callable[[], Awaitable[None]]
 
@@ -123,17 +124,17 @@ class AsyncProcess:
     """A command that runs in the background, see `environments.Process`. `AsyncEnvironment.start` makes it.
 
     Args:
-        process: The handle beneath.
+        process: The synchronous handle.
     """
 
     def __init__(self, process: Process) -> None:
         self.sync = process
-        """The handle beneath, for what is not awaited."""
+        """The synchronous handle."""
 
     pid: int = same("pid")
     """The process id, in the target, of the shell that runs the command."""
     running: bool = same("running")
-    """Whether the command has not ended."""
+    """True until the command has ended."""
 
     read = as_coroutine(Process.read)
     expect = as_coroutine(Process.expect)
@@ -149,27 +150,27 @@ class AsyncProcess:
     async def write(self, data: str | bytes) -> None:
         """Send text or bytes to the command's standard input, or type them on its terminal.
 
-        Cancelled, the command has one second to read its input. Then it is ended: how much of its input has arrived
-        would not be known.
+        After cancellation the command has one second to read its input. Then the command is killed, because the
+        amount of received input is unknown.
 
         Raises:
             BrokenPipeError: The command has ended or closed its input.
         """
 
         async def work(call: Call[None]) -> None:
-            writing = spawn(done(self.sync.write, data), may_fail=True)
+            writing = spawn(run_async(self.sync.write, data), may_fail=True)
             try:
                 with on_scope_cancel(lambda: current().soon(lambda: call.task and call.task.cancel())):
                     await shielded(writing)
             except asyncio.CancelledError:
                 if not await done_within(writing, GRACE):
-                    await done(self.sync.kill)
+                    await run_async(self.sync.kill)
 
         await awaited(work)
 
 
 async def _permitted(execution: Execution) -> Work[Ended]:
-    """Ask hooks and rules, on a worker thread if there are any. Returns the work for the loop thread."""
+    """Ask hooks and rules, on a worker thread if any are set. Return the work for the loop thread."""
     if await in_thread(execution.is_permitted, "commands") if execution.needs_decision else execution.is_permitted():
         return lambda call: execution.work(call, execution.command)
 
@@ -180,40 +181,40 @@ async def _permitted(execution: Execution) -> Work[Ended]:
 
 
 async def _result(execution: Execution) -> CommandResult:
-    """Run a command. Its callback is called, and awaited, in this task."""
+    """Run a command. Its callback is called and awaited in this task."""
     command = execution.command
-    teller = CallbackDecoder(command.on_output, command.binary) if command.on_output else None
+    decoder = CallbackDecoder(command.on_output, command.binary) if command.on_output else None
     with execution.operation() as operation:
-        ended = await awaited(await _permitted(execution), teller)
-        for told in teller.finish() if teller else ():
-            if inspect.isawaitable(told):
-                await told
+        ended = await awaited(await _permitted(execution), decoder)
+        for result in decoder.finish() if decoder else ():
+            if inspect.isawaitable(result):
+                await result
         return with_result(operation, ended())
 
 
 class TextPiece(str):
-    """Text that a command has printed."""
+    """A piece of a command's output as text."""
 
     channel: ChannelName
-    """Where it was printed: `"stdout"`, or `"stderr"` if that was asked for apart."""
+    """The stream: `"stdout"`, or `"stderr"` with `stderr="separate"`."""
 
 
 class BytesPiece(bytes):
-    """Bytes that a command has printed."""
+    """A piece of a command's output as bytes."""
 
     channel: ChannelName
-    """Where they were printed, as for `TextPiece`."""
+    """The stream, as for `TextPiece`."""
 
 
 PieceT = TypeVar("PieceT", TextPiece, BytesPiece)
 
 
 class OutputStream(Block, Generic[PieceT]):
-    """The output of a command, as it comes. The command begins when the first piece is asked for.
+    """A command's output as a stream of pieces. The first read starts the command.
 
-    Each piece is text or bytes, and knows its `channel`. At the end `result` has what came of the command. One that is
-    not read makes its command wait. To leave the loop early ends the command: at once and awaited within
-    `async with stream:`, or by `aclose`; else as soon as nothing refers to the stream any more.
+    Each piece is text or bytes with a `channel`. At the end `result` is the command's result. An unread stream blocks
+    the command (back-pressure). Leaving the loop early ends the command: at once within `async with stream:` or by
+    `aclose`, otherwise when the stream is garbage-collected.
 
     Args:
         execution: Returns the command.
@@ -223,9 +224,9 @@ class OutputStream(Block, Generic[PieceT]):
     def __init__(self, execution: Callable[[], Execution], kind: Callable[[Any], PieceT]) -> None:
         self._execution = execution
         self._ready: deque[PieceT] = deque()
-        self._teller = CallbackDecoder(partial(_add, self._ready, kind), kind is BytesPiece)
+        self._decoder = CallbackDecoder(partial(_add, self._ready, kind), kind is BytesPiece)
         self._operation: Operation = UNOBSERVED
-        self._waiting: Waiting | None = None
+        self._pending: PendingCall | None = None
         self._has_ended = False
         self._result: CommandResult | None = None
 
@@ -234,10 +235,10 @@ class OutputStream(Block, Generic[PieceT]):
         """The result of the command.
 
         Raises:
-            RuntimeError: It has not ended, or failed.
+            RuntimeError: The command has not ended, or failed.
         """
         if self._result is None:
-            raise RuntimeError("the command has no result yet; take all pieces of the stream first")
+            raise RuntimeError("the command has no result yet; read the stream to its end first")
         return self._result
 
     def __aiter__(self) -> AsyncIterator[PieceT]:
@@ -246,16 +247,16 @@ class OutputStream(Block, Generic[PieceT]):
     async def __anext__(self) -> PieceT:
         try:
             while not self._ready and not self._has_ended:
-                pieces = await (self._waiting or await self._begin()).next()
+                pieces = await (self._pending or await self._begin()).next()
                 for channel, data in pieces:
-                    self._teller(channel, data)
+                    self._decoder(channel, data)
                 if not pieces:
-                    self._teller.finish()
+                    self._decoder.finish()
                     self._has_ended = True
             if self._ready:
                 return self._ready.popleft()
             await self.aclose()
-        except GeneratorExit:  # the event loop was closed, and the stream goes with its last reference
+        except GeneratorExit:  # the event loop was closed; the stream ends with its last reference
             raise
         except BaseException as error:
             self._operation.add_error(error)
@@ -263,29 +264,29 @@ class OutputStream(Block, Generic[PieceT]):
             raise
         raise StopAsyncIteration
 
-    async def _begin(self) -> Waiting:
+    async def _begin(self) -> PendingCall:
         execution = self._execution()
         scope = self._scope = CancelScope(outer=current_scope())
-        weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
+        weakref.finalize(self, scope.cancel).atexit = False  # after a `break`, no code can await the end
         with execution.operation() as self._operation:
             self._operation.keep_open()
             with scope.active():
                 work = await _permitted(execution)
-            waiting = self._waiting = Waiting(in_scope(scope, work), wants_pieces=True)
-        if waiting.call.pieces is not None:
-            waiting.call.pieces.holds_turn = False
-        return waiting
+            pending = self._pending = PendingCall(in_scope(scope, work), wants_pieces=True)
+        if pending.call.pieces is not None:
+            pending.call.pieces.holds_session = False
+        return pending
 
     async def aclose(self) -> None:
-        """End the command, if it has not ended, and wait for that. Safe to call twice."""
+        """End the command if necessary, and wait for its end. Safe to call twice."""
         has_ended, self._has_ended = self._has_ended, True
         self._ready.clear()
-        waiting, self._waiting = self._waiting, None
-        if waiting:
-            await waiting.end(self._scope.cancel)
-            if has_ended or waiting.call.error is None:
-                ended = await waiting.result()
-                with self._scope.active():  # which says how it was ended
+        pending, self._pending = self._pending, None
+        if pending:
+            await pending.end(self._scope.cancel)
+            if has_ended or pending.call.error is None:
+                ended = await pending.result()
+                with self._scope.active():  # the result depends on the scope's state
                     self._result = with_result(self._operation, ended())
         self._operation.end()
 
@@ -298,15 +299,16 @@ def _add(ready: deque[PieceT], kind: Callable[[Any], PieceT], data: str | bytes,
     ready.append(piece)
 
 
-class Commands(Block):
-    """Runs commands one after another: the part that an environment and a named session have in common."""
+class AsyncCommands(Block):
+    """Runs commands one after another: the common base of an environment and a named session."""
 
     sync: BaseEnvironment | EnvironmentSession
 
     async def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command in the session and wait for it, see `BaseEnvironment.execute`.
 
-        `on_output` may be a coroutine function, which is awaited in the task; the command's output waits for it.
+        `on_output` may be a coroutine function. The task awaits the callback; meanwhile output is held back
+        (back-pressure).
         """
         return await _result(self.sync._execution(command, **options))
 
@@ -328,14 +330,14 @@ class Commands(Block):
     def stream(
         self, command: CommandText, *, binary: bool = False, **options: Unpack[StreamOptions]
     ) -> OutputStream[TextPiece] | OutputStream[BytesPiece]:
-        """Run a command in the session as `execute` does, and go through its output: `async for piece in ...`.
+        """Run a command in the session, and iterate over its output: `async for piece in env.stream(command)`.
 
-        Meanwhile the session is taken: what is awaited in the loop goes beside it, by `execute_oneshot`.
+        Meanwhile the session is locked: inside the loop use `execute_oneshot`.
 
         Args:
             command: As for `execute`.
-            binary: Whether the pieces are bytes.
-            options: All others of `execute`, but `on_output`.
+            binary: True for pieces of bytes.
+            options: The other arguments of `execute`, except `on_output`.
 
         Raises:
             TypeError: There is no such argument.
@@ -346,25 +348,25 @@ class Commands(Block):
         return OutputStream(execution, BytesPiece) if binary else OutputStream(execution, TextPiece)
 
 
-class AsyncEnvironment(Commands):
-    """A place where commands run, see `environments.BaseEnvironment`: the same names and arguments, awaited.
+class AsyncEnvironment(AsyncCommands):
+    """The asynchronous `environments.BaseEnvironment`: the same methods and arguments, awaited.
 
-    What is cancelled, by a scope, a time limit or asyncio's own way, is ended in the target before the await returns.
-    Leave the `async with` block, or await `cleanup`, and nothing stays behind. It belongs to no event loop: one after
-    another may use it, and several tasks at once.
+    Cancellation, by a scope, a time-out or asyncio, ends the work in the target before the await returns. The end of
+    the `async with` block, or `cleanup`, removes everything. Several tasks, and several event loops one after another,
+    may use the same environment.
 
     Args:
         backend: As for `create_environment`.
-        before_command: Decides on each command, as for `create_environment`. It and the next four may be coroutine
-            functions, which are awaited on the loop of the task that awaits the call.
+        before_command: Decides on each command, as for `create_environment`. This hook and the next four may be
+            coroutine functions; the event loop of the calling task awaits them.
         before_script: Decides on each script.
         before_tool_call: Decides on each tool call of a script.
-        approve: Answers where a hook or a rule asks.
-        on_progress: Told how far a start or a transfer is.
+        approve: Answers when a hook or a rule asks.
+        on_progress: Receives the progress of a start or a transfer.
         settings: As for `create_environment`.
 
     Raises:
-        SettingsError: As `create_environment` does, and all its other errors.
+        SettingsError: As `create_environment`, with its other errors.
     """
 
     def __init__(
@@ -385,74 +387,62 @@ class AsyncEnvironment(Commands):
             "approve": approve,
             "on_progress": on_progress,
         }
-        given = {name: awaited_at_home(hook) for name, hook in hooks.items() if hook}
+        given = {name: awaited_on_callers_loop(hook) for name, hook in hooks.items() if hook}
         self.sync: BaseEnvironment = create_environment(backend, **given, **settings)
-        """The environment beneath, for what is not awaited."""
+        """The synchronous environment."""
 
     @classmethod
     def of(cls, env: BaseEnvironment) -> AsyncEnvironment:
-        """Return an environment that there is, to be awaited. Both may be used side by side."""
+        """Wrap an existing environment. Both may be used side by side."""
         made = cls.__new__(cls)
         made.sync = env
         return made
 
     backend: str = same("backend")
-    """The name the backend is registered under."""
+    """The registered name of the backend."""
     settings: EnvironmentSettings = same("settings")
-    """The settings that it was made with."""
+    """The environment's settings."""
     busy: bool = same("busy")
-    """Whether a command or a background process runs."""
+    """True while a command or a background process runs."""
     idle_seconds: float = same("idle_seconds")
-    """How long nothing has used the environment; 0 while a command runs in it."""
+    """Seconds since the last use; 0 while a command runs."""
     touch: Callable[[], None] = same("touch")
-    """Note that the environment is in use, so that it does not count as idle."""
+    """Mark the environment as in use, so that `idle_seconds` starts at 0."""
     capabilities: Awaitable[Capabilities] = awaitable("capabilities")
-    """What this backend can do here, see `BaseEnvironment.capabilities`: `await env.capabilities`."""
+    """The features of this backend here, see `BaseEnvironment.capabilities`: `await env.capabilities`."""
     cwd: Awaitable[str] = awaitable("cwd")
     """The session's working directory, see `BaseEnvironment.cwd`: `await env.cwd`."""
     target: Awaitable[Target] = awaitable("target")
-    """What and where the target is, see `BaseEnvironment.target`: `await env.target`."""
+    """The kind, id and place of the target, see `BaseEnvironment.target`: `await env.target`."""
 
     async def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Run a command at once, beside whatever `execute` is doing, see `BaseEnvironment.execute_oneshot`."""
+        """Run a command at once, outside the session, see `BaseEnvironment.execute_oneshot`."""
         return await _result(self.sync._execution_beside(command, **options))
 
-    async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Do the same for a command of a hook: no hook is asked, and no record is kept."""
-        execution = self.sync._execution_beside(command, **options)
-        return await _result(execution._replace(way=None, command=execution.command._replace(is_internal=True)))
-
     async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
-        """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
+        """Start a command in the background and return a handle, see `BaseEnvironment.start`.
 
-        Cancelled, the command is ended. Once there is a handle, that one ends it.
+        Cancellation of this call ends the command; later only the handle ends the command.
         """
         env = self.sync
-        if not (env.gate.asks_about_commands or _is_observed(env) or current_scope()):
-            return await self._started(*checked_start(command, **options))
-        start = partial(env.start, command, **options)
-        return AsyncProcess(await in_thread(start, "commands", undo=lambda process: process.kill()))
-
-    async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
-        """Do the same for a command of a hook, see `execute_own`."""
-        call, background = checked_start(command, **options)
-        return await self._started(call._replace(is_internal=True), background)
-
-    async def _started(self, command: CheckedCommand, background: Background) -> AsyncProcess:
+        if env.gate.asks_about_commands or _is_observed(env) or current_scope():
+            start = partial(env.start, command, **options)
+            return AsyncProcess(await in_thread(start, "commands", undo=lambda process: process.kill()))
+        checked_command, background = checked_start(command, **options)
         self.touch()
-        run = self.sync.internal.run_in_background
-        return AsyncProcess(await awaited(lambda call: run(call, command, background)))
+        run = env.internal.run_in_background
+        return AsyncProcess(await awaited(lambda call: run(call, checked_command, background)))
 
     address = as_coroutine(BaseEnvironment.address)
     interrupt = as_coroutine(BaseEnvironment.interrupt, to_end=True)
-    session_variable = as_coroutine(Internal.variable, path="sync.internal")
+
     scratch_directory = as_coroutine(Internal.scratch_directory, path="sync.internal")
     prepare = as_coroutine(BaseEnvironment.prepare)
     set_network = as_coroutine(BaseEnvironment.set_network)
     cleanup = _end = as_coroutine(BaseEnvironment.cleanup, to_end=True)
 
     async def session(self, name: str, *, cwd: str | None = None, user: str | int | None = None) -> AsyncSession:
-        """Return the session of a name, which is opened unless it is open, see `BaseEnvironment.session`."""
+        """Return the named session, and open the session if necessary, see `BaseEnvironment.session`."""
         return AsyncSession(self.sync.session(name, cwd=cwd, user=user))
 
     snapshot = as_coroutine(BaseEnvironment.snapshot)
@@ -462,7 +452,7 @@ class AsyncEnvironment(Commands):
         """Return an environment on a copy of the target, see `BaseEnvironment.fork`."""
         return AsyncEnvironment.of(await self._forked())
 
-    # Files. Cancelled, a transfer ends in the middle and leaves no part of a file.
+    # Files. A cancelled transfer ends in the middle and leaves no part of a file.
 
     write_bytes = as_coroutine(BaseEnvironment.write_bytes)
     read_bytes = as_coroutine(BaseEnvironment.read_bytes)
@@ -489,37 +479,36 @@ class AsyncEnvironment(Commands):
     exists = as_coroutine(BaseEnvironment.exists)
 
 
-class AsyncSession(Commands):
-    """A session beside that of `execute`, see `environments.EnvironmentSession`. `AsyncEnvironment.session` makes it.
+class AsyncSession(AsyncCommands):
+    """A named session, see `environments.EnvironmentSession`. `AsyncEnvironment.session` makes it.
 
     Args:
-        session: The session beneath.
+        session: The synchronous session.
     """
 
     def __init__(self, session: EnvironmentSession) -> None:
         self.sync = session
-        """The session beneath, for what is not awaited."""
+        """The synchronous session."""
 
     name: str = same("name")
-    """The name that it was asked for by."""
+    """The session's name."""
     user: str | None = same("user")
-    """The user that its commands run as; None is the target's own."""
+    """The user of its commands; None is the target's own user."""
     closed: bool = same("closed")
-    """Whether `close` was called."""
+    """True once `close` was called."""
     busy: bool = same("busy")
-    """Whether a command runs in it."""
+    """True while a command runs in the session."""
     cwd: Awaitable[str] = awaitable("cwd")
-    """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
+    """The session's working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
 
     interrupt = as_coroutine(EnvironmentSession.interrupt, to_end=True)
     close = _end = as_coroutine(EnvironmentSession.close, to_end=True)
 
 
 class AsyncPool(Block):
-    """Lends environments that are ready, see `environments.Pool`: the same arguments, awaited.
+    """Leases environments that are ready, see `environments.Pool`, with the same arguments and errors.
 
-    Leave the `async with` block, or await `close`, and nothing stays behind. The arguments, and the errors, are those
-    of `Pool`.
+    The end of the `async with` block, or `close`, removes all environments.
     """
 
     def __init__(
@@ -534,21 +523,21 @@ class AsyncPool(Block):
         max_starting: int | None = None,
     ) -> None:
         self.sync = Pool(settings, min, max, idle, uses, start_rate=start_rate, max_starting=max_starting)
-        """The pool beneath."""
+        """The synchronous pool."""
 
     stats: Callable[[], PoolStats] = same("stats")
-    """Return how many environments there are, and what they do."""
+    """Return the number of environments, by state."""
     close = _end = as_coroutine(Pool.close, to_end=True)
 
     @contextlib.asynccontextmanager
     async def environment(self, timeout: float | None = None) -> AsyncIterator[AsyncEnvironment]:
-        """Lend an environment for the block, see `Pool.environment`. A task that is cancelled waits no longer.
+        """Lease an environment for the block, see `Pool.environment`. Cancellation ends the wait.
 
         Args:
-            timeout: Seconds to wait for one; None is for as long as it takes.
+            timeout: Seconds to wait; None waits without a limit.
 
         Raises:
-            EnvironmentStartError: One could not be started; a `StartStoppedError` if it took too long.
+            EnvironmentStartError: No environment could be started; a `StartStoppedError` after the time-out.
             TerminalError: The pool was closed.
         """
         pool = self.sync

@@ -1,4 +1,4 @@
-"""`execute_code`, awaited: its tools and callbacks may be coroutine functions of the caller's own event loop."""
+"""Asynchronous `execute_code` and `PythonSession`: tools and callbacks may be coroutine functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from code_execution.execute import ScriptOptions
 from code_execution.limits import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
-from hermes_env.aio.calls import awaited_at_home, in_thread
+from hermes_env.aio.calls import awaited_on_callers_loop, in_thread
 from hermes_env.aio.environment import AsyncEnvironment, Block, Hook, as_coroutine
 from rpc import ToolErrors
 
@@ -40,10 +40,10 @@ async def aexecute_code(
 ) -> ExecutionResult:
     """Run a Python script in an environment, see `code_execution.execute_code`: the same arguments, awaited.
 
-    Coroutine functions among `tools` and callbacks are awaited on the loop of the task that awaits this one, so that
-    they may use its clients, locks and queues. Several run side by side. A tool may await calls of the same
-    environment. When the task is cancelled, the script, its tools and all they started are ended first. Tools that are
-    still awaited end with the script.
+    The event loop of the calling task awaits coroutine functions among `tools` and callbacks, so they may use the
+    task's clients, locks and queues. Several run side by side. A tool may await calls of the same environment.
+    Cancellation of the task first ends the script, its tools and their processes. Tools still running at the end of
+    the script are cancelled.
 
     Returns:
         The result, as of `execute_code`.
@@ -58,33 +58,33 @@ async def aexecute_code(
         given["tools"] = python.tools
 
     def run() -> ExecutionResult:
-        # Here, as this thread knows the loop that awaits them, and those that call tools do not.
+        # Wrapped on this thread: its context has the caller's loop, and the threads that call tools do not have it.
         for name in ("on_output", "on_tool_call", "before_script", "before_tool_call"):
-            given[name] = given[name] and awaited_at_home(given[name])
+            given[name] = given[name] and awaited_on_callers_loop(given[name])
         if given["tools"]:
-            given["tools"] = {name: awaited_at_home(tool) for name, tool in given["tools"].items()}
+            given["tools"] = {name: awaited_on_callers_loop(tool) for name, tool in given["tools"].items()}
         return execute_code(**given)
 
     return await in_thread(run, "scripts")
 
 
 class AsyncPythonSession(Block):
-    """A `PythonSession` that is awaited: a Python that stays, and runs one script after another in one namespace.
+    """The asynchronous `PythonSession`: one Python process runs scripts one after another in one namespace.
 
     async with AsyncEnvironment("docker") as env, AsyncPythonSession(env) as python:
         await python.execute("x = 1")
 
     Args:
-        env: Where it runs.
+        env: The environment of the Python process.
         options: As for `PythonSession`. Its tools may be coroutine functions, see `aexecute_code`.
     """
 
     def __init__(self, env: AsyncEnvironment | BaseEnvironment, **options: Any) -> None:  # noqa: ANN401
         self.sync = PythonSession(env.sync if isinstance(env, AsyncEnvironment) else env, **options)
-        """The session beneath."""
+        """The synchronous session."""
 
     async def execute(self, code: str, **options: Unpack[ScriptOptions]) -> ExecutionResult:
-        """Run a script, see `PythonSession.execute`. Cancelled, the script is interrupted first."""
+        """Run a script, see `PythonSession.execute`. Cancellation first interrupts the script."""
         return await aexecute_code(code, session=self, **options)
 
     reset = as_coroutine(PythonSession.reset)

@@ -1,4 +1,4 @@
-"""The engine of a batch: runs its tasks, in this process or on a cluster."""
+"""The engine of a batch: runs tasks on workers, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from hermes_env.batch.result import Result
 from hermes_env.batch.task import Task
 
 Work = Callable[[BaseEnvironment, Task], object]
-"""Python code that works on a task in an environment. It returns text, a mapping of fields of the result, or what
-`execute` or `execute_code` returns."""
+"""Python code that works on a task in an environment. Returns text, a mapping of fields of the result, or a result of
+`execute` or `execute_code`."""
 Settings = str | EnvironmentSettings | Mapping[str, object] | None
-"""A backend's name, settings as `load_settings` returns them, or arguments of `create_environment` with `backend`."""
+"""A backend's name, settings from `load_settings`, or arguments of `create_environment` with `backend`."""
 Done = Callable[[int, Result], None]
-"""Receives the number of a worker and the result of its task, in any thread. It returns at once."""
-Go = Callable[[bool], object]
-"""Receives whether a task may begin, in the driver's thread. It returns at once."""
+"""Receives the number of a worker and the result of the task, in any thread. Returns at once."""
+Permit = Callable[[bool], object]
+"""Receives True if a task may begin, in the driver's thread. Returns at once."""
 
 
 class Engine(Protocol):
-    """Runs tasks on workers, which are numbered from 0. A worker has one task at a time.
+    """Runs tasks on workers, numbered from 0. A worker has one task at a time.
 
-    Only the driver of a batch calls it, from one thread.
+    Only the driver of a batch calls the methods, from one thread.
     """
 
     def start(self, worker: int, task: Task, done: Done) -> None:
-        """Have a free worker begin a task, and return at once.
+        """Start a task on a free worker, and return at once.
 
         Args:
-            worker: Its number.
+            worker: The number of the worker.
             task: The task.
-            done: Called once, when the task has ended in any way. A task whose end is not known, such as after the loss
-                of its target, has status `lost`; one that has not begun has `began` false.
+            done: Called once, after the end of the task. A task with an unknown end, such as after the loss of the
+                target, has status `lost`; a task that has not begun has `began` false.
         """
 
     def interrupt(self) -> None:
-        """End the tasks that run, and return at once. Each calls its `done`, with status `interrupted`.
+        """End the running tasks, and return at once. Each task calls `done` with status `interrupted`.
 
-        The same holds for tasks that are started later.
+        The same holds for tasks started later.
         """
 
     def close(self) -> None:
-        """Remove everything that the engine has started. It may be called at any time, and twice."""
+        """Remove everything that the engine has started. Safe to call at any time, and twice."""
 
 
 @runtime_checkable
 class PunctualEngine(Engine, Protocol):
-    """An engine that reports when a task begins, as its environment may start slowly.
+    """An engine that reports the begin of a task, because an environment may start slowly.
 
-    A task of another engine counts as begun from `start` on, and is lost if this process is killed meanwhile.
+    A task of any other engine counts as begun from `start` on, and is lost if this process is killed meanwhile.
     """
 
-    begins: Callable[[Task, Go], object]
-    """Set by the driver. The engine calls it, in any thread, just before a task begins. Then it waits for the call of
-    the second argument: with True the task begins, with False it ends as one that has not begun."""
+    begins: Callable[[Task, Permit], object]
+    """A callback set by the driver. The engine calls `begins`, in any thread, just before a task begins, then waits
+    for the call of the permit: with True the task begins, with False the task ends as not begun."""
 
 
-def at_once(_: Task, go: Go) -> None:
+def at_once(_: Task, permit: Permit) -> None:
     """Let a task begin: the value of `begins` without a driver."""
-    go(True)
+    permit(True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,38 +73,38 @@ class Plan:
     """The arguments of an engine."""
 
     workers: int
-    """The number of tasks that run at once at most."""
+    """The largest number of tasks at once."""
     settings: Settings = None
-    """The settings of environments, for tasks without settings of their own; None is what is configured."""
+    """The settings of environments; a task's own settings override them. None is the configuration."""
     work: Work | None = None
-    """The Python code that works on the tasks; None is their own command or script."""
+    """The Python code that works on the tasks; None runs the tasks' commands and scripts."""
     timeout: float | None = None
-    """Time limit in seconds of tasks that have none; None leaves it to settings."""
+    """Default time limit of a task in seconds; None is the limit of the settings."""
     uses: int = 1
-    """The number of tasks that one environment is used for."""
+    """The number of tasks per environment."""
     address: str | None = None
     """The address of a cluster, in the format of the engine."""
     resources: Mapping[str, float | str] = field(default_factory=dict)
-    """Resources of a cluster that an environment takes, and its placement, by names of the engine."""
+    """Cluster resources per environment, and the placement, by names of the engine."""
 
 
 ENGINES = {
     "threads": "hermes_env.batch.local_engine:LocalEngine",
     "ray": "hermes_env.batch.ray.engine:RayEngine",
 }
-"""Engines by name. Each is made with a `Plan`."""
+"""Engines by name. The only argument of each is a `Plan`."""
 
 
 def make_engine(engine: str | Callable[[Plan], Engine], plan: Plan) -> Engine:
     """Return an engine.
 
     Args:
-        engine: A name of `ENGINES`, or a function that makes one.
-        plan: Its arguments.
+        engine: A name of `ENGINES`, or a function that makes an engine.
+        plan: The arguments of the engine.
 
     Raises:
-        SettingsError: There is no engine of that name.
-        MissingExtraError: It needs a library that is not installed.
+        SettingsError: The name is unknown.
+        MissingExtraError: A library of the engine is not installed.
     """
     if callable(engine):
         return engine(plan)

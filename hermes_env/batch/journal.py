@@ -1,8 +1,9 @@
-"""The journal of a batch: its results, and marks of the tasks that have begun. Both files outlive a kill at any moment.
+"""The journal of a batch: the checkpoint for resume. Results, and marks of begun tasks, survive a kill at any moment.
 
-A task is marked as begun before any part of it runs. Its result is added once it has ended. A task with a mark and no
-result may have run: it is `lost`, and runs again only if that is asked for. The marks stand beside the results, in a
-file of the same name with the suffix `.begun`, which is removed when each marked task has its result.
+Each task runs at most once. The driver marks a task as begun before any part runs, and adds the result after the end.
+A task with a mark and no result may have run: the status is `lost`, and only an explicit retry runs the task again. The
+marks stand beside the results, in a file of the same name with the suffix `.begun`. This file is removed when each
+marked task has a result.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from hermes_env.batch.task import TaskId, is_task_id
 
 BEGUN = ".begun"
 """The suffix of the file of marks."""
-LOST_MESSAGE = "the run that began it was killed before its end, so that it may have run"
+LOST_MESSAGE = "the run was killed after the task began, so the task may have run"
 _BEGINNING = b'{"id":'
 _READ_AND_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-"""`O_NONBLOCK`: opening a pipe does not wait for its other end."""
+"""`O_NONBLOCK`: opening a pipe does not wait for the other end."""
 
 
 class MemoryJournal:
     """The journal of a batch without a file of results, see `Journal`.
 
     Args:
-        keeps: Whether the results are kept.
+        keeps: True if the results are kept.
     """
 
     follows_a_kill = False
@@ -47,7 +48,7 @@ class MemoryJournal:
         """Do nothing: there is no earlier run."""
 
     def begin(self, names: Collection[TaskId]) -> None:
-        """Do nothing: marks would not outlive this process."""
+        """Do nothing: marks would not survive this process."""
 
     def withdraw(self, names: Collection[TaskId]) -> None:
         """Do nothing, as `begin`."""
@@ -62,27 +63,27 @@ class MemoryJournal:
 
 
 class Journal:
-    """The results of a batch, and the marks of its tasks. One thread uses it at a time.
+    """The results of a batch, and the marks of the tasks, for one thread at a time.
 
     Args:
-        path: The file of results, one JSON object a line. It is created, or appended to.
+        path: The file of results, one JSON object a line. A missing file is created.
 
     Raises:
-        TerminalError: The file cannot be written, is a link, another run has it open, it holds something else, or it
-            is gone while its marks are there. The files stay as they were.
+        TerminalError: The file cannot be written, is a link, is locked by another run, is not a file of results, or is
+            missing while the marks exist. The files stay as they were.
     """
 
     def __init__(self, path: Path) -> None:
-        path = Path(os.path.realpath(path.parent)) / path.name  # so that two names of one file are one
+        path = Path(os.path.realpath(path.parent)) / path.name  # so that two names of a file share a lock
         marks = path.with_name(path.name + BEGUN)
         self.follows_a_kill = marks.exists()
-        """True if the run before was killed, and may have left things in targets."""
+        """True if the run before was killed, and may have left orphans in targets."""
         self.done: dict[TaskId, Status] = {}
-        """The status of each task that has a result when this run continues."""
+        """The status of each task with a result from earlier runs."""
         self.results: tuple[Result, ...] = ()
         """Empty: the results are in the file."""
         self._open: set[TaskId] = set()
-        """The tasks that have begun and have no result."""
+        """The begun tasks without a result."""
         self._marks = _locked(marks, path)
         is_new = not path.exists()
         try:
@@ -91,8 +92,8 @@ class Journal:
                 self._read()
                 if is_new and self._open:
                     raise TerminalError(
-                        f"{path} is gone, and {marks.name} beside it says that tasks have begun; bring it back to go "
-                        "on, or remove that, too, to begin anew"
+                        f"{path} is gone, but {marks.name} beside it lists tasks that have begun; restore the file to "
+                        f"resume, or remove {marks.name} too, to begin anew"
                     )
             except BaseException:
                 self._results.close()
@@ -109,15 +110,15 @@ class Journal:
                 result = Result.of_line(line)
             except (ValueError, RecursionError) as error:
                 raise TerminalError(
-                    f"{self._results.path}, line {number}: it is no result of a batch ({error}), and so nothing is "
-                    "added to it; give another file"
+                    f"{self._results.path}, line {number}: this is no result of a batch ({error}), so the file is left "
+                    "unchanged; give another file"
                 ) from None
             self.done[result.id] = result.status
         torn = self._results.torn()
         if torn and not _may_be_cut_off(torn):
             raise TerminalError(
-                f"{self._results.path}: its last line is no result of a batch that was cut off, and so nothing is "
-                "added to it; give another file"
+                f"{self._results.path}: the last line is no result of a batch, not even a part, so the file is left "
+                "unchanged; give another file"
             )
         self._read_marks()
 
@@ -129,23 +130,23 @@ class Journal:
                 kind, name = "", ""
             if kind not in ("begun", "withdrawn") or not is_task_id(name):
                 raise TerminalError(
-                    f"{self._marks.path} is not what a batch writes beside its results; give another file for those"
+                    f"{self._marks.path} does not hold the marks of a batch; give another file for the results"
                 )
             (self._open.add if kind == "begun" else self._open.discard)(name)
         self._open -= self.done.keys()
 
     def resume(self, retry: Collection[Status], among: Collection[TaskId] | None = None) -> None:
-        """Settle what the run before left open.
+        """Recover the state of the run before.
 
         Args:
-            retry: The statuses of results to remove, so that their tasks run again. Each task that has begun and has no
-                result becomes `lost`, unless that is among these.
+            retry: The statuses of results to remove, so that their tasks run again. A begun task without a result
+                becomes `lost`, unless `lost` is among these.
             among: The ids of the tasks that may run again; None is all.
 
         Raises:
             TerminalError: A file cannot be written.
         """
-        self._mend()
+        self._repair()
         again = {name for name, status in self.done.items() if status in retry and (among is None or name in among)}
         if again:
             self._remove(again)
@@ -155,11 +156,11 @@ class Journal:
         self.add(lost)
         self.done.update((result.id, result.status) for result in lost)
 
-    def _mend(self) -> None:
-        """Remove what was cut off, unless it is a whole line without its newline."""
-        self._marks.mend()
+    def _repair(self) -> None:
+        """Remove torn lines, but keep a whole line that lacks only the newline."""
+        self._marks.truncate()
         torn = self._results.torn()
-        self._results.mend()
+        self._results.truncate()
         if torn and (whole := _whole(torn)):
             self.add([whole])
             self.done[whole.id] = whole.status
@@ -179,12 +180,12 @@ class Journal:
         self._mark("withdrawn", names)
 
     def begin(self, names: Collection[TaskId]) -> None:
-        """Mark tasks as begun, before they begin. Raises TerminalError if the file cannot be written."""
+        """Mark tasks as begun, before the first part runs. Raises TerminalError if the file cannot be written."""
         self._mark("begun", names)
         self._open.update(names)
 
     def withdraw(self, names: Collection[TaskId]) -> None:
-        """Remove the marks of tasks that have not begun after all. Raises as `begin` does."""
+        """Remove the marks of tasks that did not begin after all. Raises as `begin` does."""
         self._mark("withdrawn", self._open.intersection(names))
         self._open.difference_update(names)
 
@@ -193,13 +194,13 @@ class Journal:
             self._marks.append("".join(f'{{"{kind}":{json.dumps(name)}}}\n' for name in names).encode())
 
     def add(self, results: Collection[Result]) -> None:
-        """Append results. Raises TerminalError if they cannot be written; then none of them is in the file."""
+        """Append results: all or none. Raises TerminalError if the file cannot be written."""
         if results:
             self._results.append("".join(result.to_line() for result in results).encode())
             self._open.difference_update(result.id for result in results)
 
     def close(self) -> None:
-        """Flush the results to the disk, and remove the marks if each task has its result. Safe to call twice."""
+        """Flush the results to the disk, and remove the marks if each task has a result. Safe to call twice."""
         if self._results.descriptor >= 0:
             self._results.sync()
             self._results.close()
@@ -213,13 +214,13 @@ class Journal:
 
 
 class LineFile:
-    """A file that whole lines are appended to. A line that a crash cut off does not count.
+    """A file of whole lines, to append to. A line torn by a crash does not count.
 
     Args:
-        path: The file. It is created with mode 0600 if it is missing.
+        path: The file. A missing file is created with mode 0600.
 
     Raises:
-        TerminalError: It cannot be opened to read and write it.
+        TerminalError: The file cannot be opened for reading and writing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -228,7 +229,7 @@ class LineFile:
             self.descriptor = os.open(path, _READ_AND_APPEND, 0o600)
             if not stat.S_ISREG(os.fstat(self.descriptor).st_mode):
                 os.close(self.descriptor)
-                raise OSError(errno.EINVAL, "it is no regular file")
+                raise OSError(errno.EINVAL, "this is not a regular file")
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise TerminalError(f"cannot write {path}: it is a link; give the path of another file") from None
@@ -238,7 +239,7 @@ class LineFile:
 
     @property
     def is_in_place(self) -> bool:
-        """True if its path still leads to it."""
+        """True if the path still leads to the open file."""
         try:
             return os.path.samestat(self.path.stat(), os.fstat(self.descriptor))
         except FileNotFoundError:
@@ -257,21 +258,21 @@ class LineFile:
             raise TerminalError(f"cannot read {self.path}: {error.strerror}") from error
 
     def torn(self) -> bytes:
-        """Return the bytes behind the last newline that `lines` has read."""
+        """Return the bytes behind the last newline read by `lines`."""
         return os.pread(self.descriptor, os.fstat(self.descriptor).st_size - self._size, self._size)
 
-    def mend(self) -> None:
-        """Remove these bytes. Raises TerminalError if the file cannot be written."""
+    def truncate(self) -> None:
+        """Remove the torn bytes. Raises TerminalError if the file cannot be written."""
         try:
             os.ftruncate(self.descriptor, self._size)
         except OSError as error:
             raise self._unwritable(error) from error
 
     def append(self, data: bytes) -> None:
-        """Append whole lines, which outlive this process from then on.
+        """Append whole lines: all or none. They survive the end of this process.
 
         Raises:
-            TerminalError: They could not be written, such as on a full disk. None of them is in the file.
+            TerminalError: The file cannot be written, such as on a full disk.
         """
         rest = memoryview(data)
         try:
@@ -284,25 +285,25 @@ class LineFile:
         self._size += len(data)
 
     def sync(self) -> None:
-        """Flush it to the disk, so that it outlives a loss of power, where the file system can."""
+        """Flush the file to the disk, to survive a loss of power where the file system can."""
         with contextlib.suppress(OSError):
             os.fsync(self.descriptor)
 
     def close(self) -> None:
-        """Close it. Safe to call twice."""
+        """Close the file. Safe to call twice."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def _unwritable(self, error: OSError) -> TerminalError:
         return TerminalError(
-            f"cannot write {self.path}: {error.strerror}; what it holds stays. Make room, and run the "
-            "batch again to go on"
+            f"cannot write {self.path}: {error.strerror}; its results stay. Free some space, and run the same batch "
+            "again to resume"
         )
 
 
 def _locked(path: Path, results: Path) -> LineFile:
-    """Open the marks beside a file of results, and lock them against other runs while they are open."""
+    """Open the marks beside a file of results, with a lock against other runs until they are closed."""
     while True:
         marks = LineFile(path)
         try:
@@ -310,15 +311,15 @@ def _locked(path: Path, results: Path) -> LineFile:
         except BlockingIOError:
             marks.close()
             raise TerminalError(
-                f"another run adds to {results} just now; wait until it has ended, or give another file"
+                f"another run is writing to {results}; wait until it has ended, or give another file"
             ) from None
         if marks.is_in_place:
             return marks
-        marks.close()  # its last user removed it between our opening and our locking it
+        marks.close()  # the run before removed the file after our open and before our lock
 
 
 def _may_be_cut_off(torn: bytes) -> bool:
-    """Return True for the beginning of a result's line."""
+    """Return True if bytes are the beginning of a result's line."""
     return torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn) or _whole(torn) is not None
 
 
@@ -331,10 +332,10 @@ def _whole(torn: bytes) -> Result | None:
 
 
 def read_results(path: str | os.PathLike[str]) -> Iterator[Result]:
-    """Yield the results of a batch, also while it runs.
+    """Yield the results of a batch, also during the run.
 
     Args:
-        path: The file that `run_batch` was given as `out`.
+        path: The file of results: the `out` of `run_batch`.
 
     Raises:
         TerminalError: The file cannot be read, or a line is no result.
@@ -343,10 +344,10 @@ def read_results(path: str | os.PathLike[str]) -> Iterator[Result]:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
-                    return  # it is being written, or was cut off
+                    return  # a line still being written, or torn
                 try:
                     yield Result.of_line(line)
                 except (ValueError, RecursionError) as error:
-                    raise TerminalError(f"{path}, line {number}: it is no result of a batch ({error})") from None
+                    raise TerminalError(f"{path}, line {number}: this is no result of a batch ({error})") from None
     except OSError as error:
         raise TerminalError(f"cannot read {path}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""The engine `threads`: tasks in this process, in environments of pools."""
+"""The engine `threads`: runs tasks in this process, in environments leased from pools."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hermes_env.batch.task_types import TaskType, TaskTypes
 
 @dataclass(eq=False, slots=True)
 class _SharedPool:
-    """A pool, and the number of tasks that use it."""
+    """A pool, and the number of its users."""
 
     made: asyncio.Future[Pool]
     users: int = 0
@@ -32,7 +32,7 @@ class _SharedPool:
 class LocalEngine:
     """Runs each task as a coroutine of the loop thread, with a pool for each type of task, see `Engine`.
 
-    Only what may block has a thread while it lasts: scripts, Python code, and commands with hooks or observers.
+    Only blocking work has a thread: scripts, Python code, and commands with hooks or observers.
 
     Args:
         plan: The batch.
@@ -45,21 +45,20 @@ class LocalEngine:
     def __init__(self, plan: Plan) -> None:
         if plan.address is not None or plan.resources:
             name = "resources" if plan.address is None else "an address"
-            raise SettingsError(f"{name}: the engine 'threads' runs all in this process; give them with engine 'ray'")
+            raise SettingsError(f"{name}: engine 'threads' runs all tasks in this process; use engine 'ray' for these")
         self.begins = at_once
         """See `PunctualEngine`."""
         self._plan = plan
         self._types = TaskTypes(plan.settings)
         if record := self._types.base.loaded.record:
-            Recorder.at(record)  # a file that cannot be written is no fault of the tasks
+            Recorder.at(record)  # an unwritable file is an error of the batch, not of each task
         self._scopes: set[CancelScope] = set()
-        """The scopes of the tasks that run."""
+        """The scopes of the running tasks."""
         self._is_interrupted = False
         self._pools: dict[TaskType, _SharedPool] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, worker: int, task: Task, done: Done) -> None:
-        """Have a worker begin a task, see `Engine`."""
         scope = CancelScope()
         self._scopes.add(scope)
         if self._is_interrupted:
@@ -67,20 +66,19 @@ class LocalEngine:
         current().soon(self._begin, partial(done, worker), task, scope)
 
     def interrupt(self) -> None:
-        """End the tasks that run, see `Engine`. Called in the driver's thread, as a scope may call the user's code."""
+        # In the driver's thread: cancelling a scope may call the user's code.
         self._is_interrupted = True
         for scope in self._scopes.copy():
             scope.cancel()
 
     def close(self) -> None:
-        """Remove all environments, see `Engine`."""
         self.interrupt()
         run(lambda _: self._close())
 
     # On the loop thread.
 
     def _begin(self, done: partial[None], task: Task, scope: CancelScope) -> None:
-        # Without the context of the caller, and without keeping the program from its end.
+        # With an empty context, and in a loop that does not keep the program alive.
         working = current().loop.create_task(self._work(done, task, scope), context=Context())
         self._tasks.add(working)
         working.add_done_callback(self._tasks.discard)
@@ -121,7 +119,7 @@ class LocalEngine:
 
     @asynccontextmanager
     async def _pool(self, task_type: TaskType) -> AsyncIterator[Pool]:
-        """Lend the pool of a type. That of tasks with settings of their own is closed after the last of them."""
+        """Yield the pool of a type. A pool for a task's own settings is closed after the last such task."""
         shared = self._pools.get(task_type)
         if shared is None:
             make = partial(Pool, task_type.settings, max=self._plan.workers, uses=self._plan.uses)
@@ -137,7 +135,7 @@ class LocalEngine:
                 await _close(shared)
 
     async def _close(self) -> None:
-        """Close the pools, which ends what runs in them, and wait for the tasks."""
+        """Close the pools with their running tasks, and wait for the tasks' end."""
         while self._pools or self._tasks:
             pools = [self._pools.pop(task_type) for task_type in tuple(self._pools)]
             await asyncio.gather(*map(_close, pools))

@@ -1,4 +1,4 @@
-"""Checks of the arguments of `run_batch`, and the function that `--work` names."""
+"""Checks of the options of `run_batch`, and the import of the `--work` function."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ALWAYS: frozenset[Status] = frozenset(("lost", "interrupted"))
 
 
 def checked_settings(settings: Settings, more: Mapping[str, object]) -> Settings:
-    """Return the settings of the environments with those that were given as keyword arguments.
+    """Return the settings of the environments, with keyword arguments merged in.
 
     Raises:
         SettingsError: The settings are an object of `load_settings`, and there are keyword arguments.
@@ -35,18 +35,18 @@ def checked_settings(settings: Settings, more: Mapping[str, object]) -> Settings
         return settings
     if isinstance(settings, EnvironmentSettings):
         raise SettingsError(
-            f"argument {next(iter(more))}: settings is what load_settings has returned, which has all settings; give "
-            "it to load_settings"
+            f"argument {next(iter(more))}: settings comes from load_settings, which already has all settings; give "
+            "this argument to load_settings"
         )
     given = settings if isinstance(settings, Mapping) else {"backend": settings}
     return {**given, **more}
 
 
 def checked_retry(retry: Retry | Collection[Status]) -> frozenset[Status]:
-    """Return the statuses of results whose tasks run again.
+    """Return the statuses of tasks to run again.
 
     Raises:
-        TypeError: It is neither text nor a collection.
+        TypeError: The value is neither text nor a collection.
         ValueError: A status does not exist.
     """
     if isinstance(retry, str):
@@ -65,14 +65,14 @@ def checked_out(out: str | os.PathLike[str] | None) -> Path | None:
     """Return the path of the file of results.
 
     Raises:
-        TypeError: It is no path.
+        TypeError: The value is no path.
         TerminalError: The path names no file.
     """
     if out is None:
         return None
     path = os.fsdecode(out)
     if path in ("", "-"):
-        raise TerminalError(f"results cannot go to {path!r}; give a file, by which a later run knows what is done")
+        raise TerminalError(f"results cannot go to {path!r}; give a file, so that a later run can resume")
     return Path(path)
 
 
@@ -84,12 +84,12 @@ def check_calls(**called: object) -> None:
 
 
 def checked_work(work: object) -> Work:
-    """Return a function that can be called as `work(env, task)`. Raises TypeError if it cannot."""
+    """Return a function callable as `work(env, task)`. Raises TypeError for any other object."""
     if not callable(work):
         raise TypeError(f"work is of type {type(work).__name__}; give a function")
     try:
         signature = inspect.signature(work)
-    except (TypeError, ValueError):  # some functions written in C have none
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return work
     try:
         signature.bind(None, None)
@@ -99,27 +99,26 @@ def checked_work(work: object) -> Work:
 
 
 def check_interrupt(interrupt: object) -> None:
-    """Raise TypeError unless it is an event, or None."""
+    """Raise TypeError unless the object is an event, or None."""
     if interrupt is not None and not callable(getattr(interrupt, "is_set", None)):
         raise TypeError(f"interrupt is of type {type(interrupt).__name__}; give a threading.Event")
 
 
 def checked_mapping(name: str, value: Mapping[str, Value] | None) -> Mapping[str, Value]:
-    """Return a mapping, an empty one for None. Raises TypeError if it is none."""
+    """Return a mapping; an empty mapping for None. Raises TypeError for any other object."""
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"{name} is of type {type(value).__name__}; give a mapping of names to numbers")
     return value or {}
 
 
 def work_named(name: str) -> Work:
-    """Import a function for `run_batch`. Installed modules go before those of the current directory.
+    """Import a function for `run_batch`. Installed modules have precedence over the current directory.
 
     Args:
         name: `module:function`.
 
     Raises:
-        SettingsError: There is no such function, its module cannot be imported, or it cannot be called as
-            `work(env, task)`.
+        SettingsError: The module cannot be imported, or has no function of this name, callable as `work(env, task)`.
     """
     module_name, _, function = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *function.split("."))):
@@ -147,5 +146,5 @@ def _imported(name: str, module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except (Exception, SystemExit) as error:  # a user's module may raise anything
-        said = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"--work {name}: {module} cannot be imported: {said}") from error
+        message = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"--work {name}: {module} cannot be imported: {message}") from error

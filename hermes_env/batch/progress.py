@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 Stop = Literal["interrupted", "budget"]
 WINDOW = 30.0
-"""Seconds over which the rate is taken."""
+"""Seconds of the window for the rate."""
 _STEP = 0.5
-"""Seconds between two points of the rate that are kept."""
+"""Seconds between two kept points of the rate."""
 LINE_INTERVAL = 10.0
-"""Seconds between two lines where standard error is no terminal."""
+"""Seconds between two lines where standard error is not a terminal."""
 SHOW_CURSOR = "\x1b[?25h"
-"""The terminal sequence to send when the program leaves at once while a bar is shown."""
+"""The terminal sequence that restores the cursor if the program exits while a bar is shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """The progress of a batch, of its tasks that had no result before this run."""
+    """The progress of a batch: of the tasks without a result before this run."""
 
     total: int | None
-    """The number of these tasks; None where it is not known."""
+    """The number of these tasks; None if unknown."""
     done: int
-    """The number that have a result."""
+    """The number with a result."""
     failed: int
-    """The number of these without success."""
+    """The number with a result other than success."""
     running: int
-    """The number that run, or wait for their environment."""
+    """The number of tasks that run, or wait for their environment."""
     seconds: float
     """Seconds since the run began."""
     rate: float
     """Tasks done per second over the last half minute."""
     seconds_left: float | None
-    """Seconds that the rest takes at that rate; None where it is not known."""
+    """Seconds for the remaining tasks at this rate; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +55,23 @@ class Summary:
     counts: Mapping[Status, int]
     """Results of this run, by status."""
     earlier: Mapping[Status, int] = field(default_factory=dict)
-    """Results of tasks that were not run again, by status: from earlier runs, or `lost` with the run before."""
+    """Results of tasks not run again, by status: from earlier runs, or `lost` with the run before."""
     others: int = 0
-    """The number of results of other tasks in the file; 0 where the tasks are not known."""
+    """The number of results of other tasks in the file; 0 if the tasks are unknown."""
     left: int | None = 0
-    """The number of tasks without a result; None where it is not known."""
+    """The number of tasks without a result; None if unknown."""
     seconds: float = 0.0
-    """Seconds that the run took."""
+    """Duration of the run in seconds."""
     stopped: Stop | None = None
-    """The reason of an early end: an interrupt, or the time budget."""
+    """The reason for an early end: an interrupt, or the time budget."""
     out: Path | None = None
     """The file of results."""
     results: tuple[Result, ...] = ()
-    """The results, if there is no file."""
+    """The results of a batch without a file of results."""
 
     @property
     def ok(self) -> bool:
-        """True if each task has a result with success."""
+        """True if each task has status `success`."""
         return self.left == 0 and not self.stopped and not (self.counts.keys() | self.earlier.keys()) - {"success"}
 
     def __str__(self) -> str:
@@ -107,15 +107,15 @@ def _listed(counts: Mapping[Status, int]) -> str:
 
 
 def counted(counts: Counter[Status]) -> dict[Status, int]:
-    """Return the statuses that occur, with their counts, in the order of `STATUSES`."""
+    """Return the counts above 0, in the order of `STATUSES`."""
     return {status: counts[status] for status in STATUSES if counts[status]}
 
 
 class Rate:
-    """The rate of something that is done, per second.
+    """The rate of finished tasks per second.
 
     Args:
-        began: When it began, on the monotonic clock.
+        began: The start, on the monotonic clock.
     """
 
     def __init__(self, began: float) -> None:
@@ -125,8 +125,8 @@ class Rate:
         """Return the rate over the last `WINDOW` seconds, and keep this point.
 
         Args:
-            now: The moment, on the monotonic clock.
-            done: How much is done in all.
+            now: The current time, on the monotonic clock.
+            done: The number of finished tasks so far.
         """
         while len(self._points) > 1 and now - self._points[1][0] >= WINDOW:
             self._points.popleft()
@@ -136,15 +136,15 @@ class Rate:
         return (done - before) / (now - then) if now > then else 0.0
 
 
-class ShownBatch:
-    """Shows the progress of a batch on standard error: a moving line on a terminal, a line now and then elsewhere."""
+class BatchDisplay:
+    """Shows the progress of a batch on standard error: a progress bar on a terminal, a line every 10 s elsewhere."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar: Bar | None = None
-        self._told = time.monotonic()
+        self._printed_at = time.monotonic()
 
-    def tell(self, progress: BatchProgress) -> None:
+    def update(self, progress: BatchProgress) -> None:
         """Show a progress: the `progress` callback of `run_batch`."""
         if self._is_terminal:
             if self._bar is None:
@@ -153,8 +153,8 @@ class ShownBatch:
                 self._bar.start()
             task = self._bar.task_ids[0]
             self._bar.update(task, total=progress.total, completed=progress.done, description=described(progress))
-        elif sys.stderr is not None and time.monotonic() - self._told >= LINE_INTERVAL:
-            self._told = time.monotonic()
+        elif sys.stderr is not None and time.monotonic() - self._printed_at >= LINE_INTERVAL:
+            self._printed_at = time.monotonic()
             print(f"hermes-env: {described(progress)}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> Self:
@@ -181,7 +181,7 @@ def described(progress: BatchProgress) -> str:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as `hours:minutes:seconds`, without the hours if there are none."""
+    """Return a duration as `hours:minutes:seconds`, or `minutes:seconds` below an hour."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,4 +1,4 @@
-"""The result of a task, its line of JSON, and how it is made of a command, a script or returned values."""
+"""The result of a task: made from a command, a script or returned values, and written as a line of JSON."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 KEYS = ("id", "status", "output", "exit_code", "duration_seconds", "error")
 """The fields of a result. Python code may add others."""
 _OWN = ("id", "duration_seconds")
-"""Fields that Python code does not set."""
-_WITH_BATCH = "it was ended with its batch"
+"""Fields that Python code cannot set."""
+_WITH_BATCH = "ended with its batch"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one task. One without success has an exit code or an error."""
+    """The result of a task. A result without success has an exit code or an error."""
 
     id: TaskId
     """The id of the task."""
     status: Status
-    """`success`, `error`, `timeout`; `interrupted`: ended with its batch; `lost`: it may have begun, its end is not
-    known, and it was not run again."""
+    """`success`, `error`, `timeout`; `interrupted`: ended with the batch; `lost`: the task may have begun, the end is
+    unknown, and the task was not run again."""
     output: str = ""
     """The output, standard error included."""
     exit_code: int | None = None
-    """The exit code; 124 after a time-out, 130 when interrupted, None if there is none."""
+    """The exit code; 124 after a time-out, 130 after an interrupt, None without an exit code."""
     duration_seconds: float = 0.0
     """Seconds of the task in its environment, without the start of the environment."""
     error: str | None = None
     """The reason in a sentence if the status is not `success`."""
     data: Mapping[str, object] = field(default_factory=dict)
-    """Further fields that Python code has returned."""
+    """Further fields returned by Python code."""
     began: bool = True
-    """False if no part of the task has run, because its environment did not start or the batch ended before. It can
-    then run again. It is not part of the line."""
+    """False if no part of the task has run, because the environment did not start or the batch ended before. Such a
+    task can run again. Not part of the line."""
 
     def __post_init__(self) -> None:
         if self.status != "success" and self.exit_code is None and self.error is None:
-            object.__setattr__(self, "error", f"it ended with status {self.status} and without an exit code")
+            object.__setattr__(self, "error", f"the task ended with status {self.status} and without an exit code")
 
     @classmethod
     def of_line(cls, line: str | bytes) -> Self:
         """Return the result of a line of JSON. Raises ValueError if the line is no result."""
         fields = json.loads(line)
         if not isinstance(fields, dict):
-            raise ValueError("it is no object")  # noqa: TRY004  # of a file, not of an argument
+            raise ValueError("not an object")  # noqa: TRY004  # of a file, not of an argument
         name, status = fields.get("id"), fields.get("status")
         if not is_task_id(name) or status not in STATUSES:
-            raise ValueError("it has no id, or no status of a task")
+            raise ValueError("no id, or no status of a task")
         return cls(
             name,
             status,
@@ -71,7 +71,7 @@ class Result:
         )
 
     def to_line(self) -> str:
-        """Return its line of JSON in ASCII, with the newline. Raises TypeError or ValueError if JSON cannot hold it."""
+        """Return the result as a line of ASCII JSON with a newline. Raises TypeError or ValueError for other values."""
         fields = {
             "id": self.id,
             "status": self.status,
@@ -88,11 +88,11 @@ def result_of(name: TaskId, returned: object) -> Result:
 
     Args:
         name: The task's id.
-        returned: What a command, a script or Python code returned: text, None, or a mapping of fields.
+        returned: The value from a command, a script or Python code: text, None, or a mapping of fields.
 
     Raises:
         TypeError: Code has returned another type.
-        ValueError: A field has a value that is not allowed.
+        ValueError: A field has a forbidden value.
     """
     if isinstance(returned, CommandResult):
         return _of_command(name, returned)
@@ -107,14 +107,14 @@ def result_of(name: TaskId, returned: object) -> Result:
     if isinstance(returned, ExecutionResult):
         return _of_script(name, returned)
     raise TypeError(
-        f"the work has returned something of type {type(returned).__name__}; return text, a mapping of fields of the "
-        "result, or what execute or execute_code returns"
+        f"the work has returned an object of type {type(returned).__name__}; return text, a mapping of fields of the "
+        "result, or a result of execute or execute_code"
     )
 
 
 def not_begun(name: TaskId) -> Result:
-    """Return the result of a task whose batch ended before it began."""
-    return Result(name, "interrupted", exit_code=INTERRUPT_EXIT_CODE, error="it was not begun", began=False)
+    """Return the result of a task that had not begun at the end of the batch."""
+    return Result(name, "interrupted", exit_code=INTERRUPT_EXIT_CODE, error="not begun", began=False)
 
 
 def failed(name: TaskId, error: BaseException, *, began: bool) -> Result:
@@ -123,23 +123,23 @@ def failed(name: TaskId, error: BaseException, *, began: bool) -> Result:
     Args:
         name: The task's id.
         error: The exception.
-        began: Whether a part of the task may have run.
+        began: True if a part of the task may have run.
     """
-    said = str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}"
     if isinstance(error, EnvironmentLostError):
-        return Result(name, "lost", error.output, error=said)
+        return Result(name, "lost", error.output, error=message)
     if isinstance(error, CallCancelledError) or (isinstance(error, StartStoppedError) and not error.timed_out):
-        return Result(name, "interrupted", exit_code=INTERRUPT_EXIT_CODE, error=said, began=began)
-    return Result(name, "error", error=said, began=began)
+        return Result(name, "interrupted", exit_code=INTERRUPT_EXIT_CODE, error=message, began=began)
+    return Result(name, "error", error=message, began=began)
 
 
 def timed_out(result: Result, limit: float) -> Result:
-    """Return a result as that of a task whose time limit, in seconds, was over."""
+    """Return a result with status `timeout`, for a time limit in seconds."""
     return replace(result, status="timeout", exit_code=TIMEOUT_EXIT_CODE, error=_after(limit))
 
 
 def interrupted(result: Result) -> Result:
-    """Return a result as that of a task that ended with its batch."""
+    """Return a result with status `interrupted`, for a task that ended with the batch."""
     return replace(result, status="interrupted", exit_code=INTERRUPT_EXIT_CODE, error=result.error or _WITH_BATCH)
 
 
@@ -171,9 +171,9 @@ def _of_fields(name: TaskId, fields: Mapping[object, object]) -> Result:
     if status not in STATUSES:
         raise ValueError(f"the work has returned status {status!r}; allowed: {', '.join(STATUSES)}")
     if not isinstance(output, str) or not isinstance(error, str | None):
-        raise TypeError("the work has returned an output or an error that is no text")
+        raise TypeError("the work has returned an output or an error that is not text")
     if isinstance(code, bool) or not isinstance(code, int | None):
-        raise TypeError("the work has returned an exit_code that is no whole number")
+        raise TypeError("the work has returned an exit_code that is not a whole number")
     data = {key: value for key, value in given.items() if key not in KEYS}
     try:
         data = json.loads(json.dumps(data, allow_nan=False))

@@ -1,4 +1,4 @@
-"""`run_batch`: checks its arguments, and runs a driver with a source, a journal and an engine."""
+"""`run_batch`: checks the arguments, and runs a driver with a task source, a journal and an engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from environments.cancellation import on_scope_cancel
 from environments.errors import CallCancelledError
 from environments.inventory import collect_garbage
 from environments.options import check_count, check_seconds
-from hermes_env.batch.driver import Driver, Terms
+from hermes_env.batch.driver import Driver, DriverOptions
 from hermes_env.batch.engine import Engine, Plan, Settings, Work, make_engine
 from hermes_env.batch.journal import Journal, MemoryJournal
 from hermes_env.batch.options import (
@@ -30,12 +30,12 @@ from hermes_env.batch.options import (
 )
 from hermes_env.batch.progress import BatchProgress, Summary, counted
 from hermes_env.batch.result import Result, Status
-from hermes_env.batch.source import Source, Tasks
+from hermes_env.batch.source import Tasks, TaskSource
 from hermes_env.batch.task_queue import TaskQueue
 from hermes_env.batch.task_types import TaskTypes
 
-_LOOK = 0.1
-"""Seconds between looks at whether the batch is to be interrupted."""
+_POLL = 0.1
+"""Seconds between checks for an interrupt."""
 
 
 def run_batch(
@@ -58,53 +58,52 @@ def run_batch(
     resources: Mapping[str, float | str] | None = None,
     **more_settings: object,
 ) -> Summary:
-    """Run many tasks, some at once, each in an environment, and write a result for each.
+    """Run many tasks, several at once, each in an environment, and write a result for each.
 
-    With `out`, the same call continues a run that was ended at any moment, also by `kill -9`: tasks with a result are
-    passed over. No task that may have begun runs twice, unless `retry` asks for it. Ctrl-C ends the tasks that run,
-    cleans up and is then raised; a second one is raised at once.
+    With `out`, the same call resumes a run that ended at any moment, also by `kill -9`: tasks with a result are
+    skipped. Each begun task runs at most once, unless `retry` allows more. Ctrl-C ends the running tasks, cleans up,
+    and is then raised; a second Ctrl-C is raised at once.
 
     Args:
         tasks: The path of a file with a JSON object a line, `-` for standard input, or an iterable of `Task` objects or
             mappings. See docs/many-environments.md for the fields.
-        settings: The environments: a backend's name, what `load_settings` returns, or arguments of
-            `create_environment` by name, with `backend`. None is what is configured. A task's own go over them.
-        work: Python code that works on a task, called as `work(env, task)` in place of the task's command or script.
-            It returns text, a mapping of fields of the result, or what `execute` or `execute_code` returns; it may be
-            an `async def`.
-        workers: The number of tasks that run at once at most.
-        engine: `"threads"` runs them in this process, `"ray"` on a cluster; or a function that makes an engine of a
+        settings: The environments: a backend's name, settings from `load_settings`, or arguments of
+            `create_environment` by name, with `backend`. None is the configuration. A task's own settings override
+            these.
+        work: Python code for each task, called as `work(env, task)` in place of the task's command or script. Returns
+            text, a mapping of fields of the result, or a result of `execute` or `execute_code`. May be an `async def`.
+        workers: The largest number of tasks at once.
+        engine: `"threads"` runs tasks in this process, `"ray"` on a cluster; or a function that makes an engine from a
             `Plan`.
-        out: The file that results are appended to, one JSON object a line. Without it the summary has them, unless
-            `on_result` takes them.
-        retry: The tasks to run again: `"never"`; `"always"`, those that are lost or were interrupted; or the statuses
-            of results to replace. With `"always"` or `"lost"`, a task that is lost while the batch runs is tried again,
-            too.
-        budget: Seconds for the batch, from the begin of its first task. Then no further task begins, and those that run
+        out: The file of results, one JSON object a line, appended to. Without `out` and `on_result`, the summary has
+            the results.
+        retry: The tasks to run again: `"never"`; `"always"` for lost and interrupted tasks; or the statuses of results
+            to replace. With `"always"` or `"lost"`, a task lost during the batch is also retried.
+        budget: Seconds for the batch, from the begin of the first task. Then no further task begins, and running tasks
             are interrupted.
-        timeout: Time limit in seconds of a task that has none, without the start of its environment.
-        uses: The number of tasks that one environment is used for, one after the other, see `Pool`.
-        limits: The number of tasks that run at once in a place, as `{"docker": 24, "ssh:host": 4}`.
-        progress: Receives the progress, ten times a second at most.
-        on_result: Receives each result, once it is written. Both are called in one thread, and the batch waits for
+        timeout: Default time limit of a task in seconds, without the start of the environment.
+        uses: The number of tasks per environment, one after the other, see `Pool`.
+        limits: The number of tasks at once in a place, such as `{"docker": 24, "ssh:host": 4}`.
+        progress: Receives the progress, at most ten times a second.
+        on_result: Receives each written result. Both callbacks are called in the same thread, and the batch waits for
             them. Their exceptions are logged.
-        interrupt: Ends the batch when it is set, as Ctrl-C does; the summary is returned then.
+        interrupt: An event; setting the event ends the batch like Ctrl-C, but the summary is returned.
         address: The address of a cluster, see docs/many-environments.md.
-        resources: Resources of a cluster that an environment takes, by name.
-        more_settings: Arguments of `create_environment` by name, such as `image`, over those of `settings`. Its
+        resources: Cluster resources per environment, by name.
+        more_settings: Arguments of `create_environment` by name, such as `image`, which override `settings`. Its
             `timeout` has to be given in `settings`.
 
     Returns:
-        The number of tasks by status, and the reason of an early end.
+        The number of tasks by status, and the reason for an early end.
 
     Raises:
-        TaskError: A task is wrong. Nothing has run, unless the tasks come from a generator.
-        SettingsError: A setting is wrong, or there is no such engine.
-        MissingExtraError: The backend or the engine needs a library that is not installed.
-        EnvironmentStartError: The batch was given up, as no environment starts.
-        TerminalError: The file of results is another program's, another run has it, or it cannot be written.
+        TaskError: A task is wrong. No task has run, unless the tasks come from a generator.
+        SettingsError: A setting is wrong, or the engine is unknown.
+        MissingExtraError: A library of the backend or the engine is not installed.
+        EnvironmentStartError: The batch was aborted, as no environment starts.
+        TerminalError: The file of results belongs to another program or another run, or cannot be written.
         TypeError: An argument is of a wrong type.
-        ValueError: An argument has a value that is not allowed.
+        ValueError: An argument has a forbidden value.
         KeyboardInterrupt: The batch was interrupted by Ctrl-C.
     """
     statuses, file = checked_retry(retry), checked_out(out)
@@ -121,8 +120,8 @@ def run_batch(
     began = time.monotonic()
     types = TaskTypes(plan.settings)
     with ExitStack() as stack:
-        is_unwanted = interrupt.is_set if interrupt else bool
-        source = Source(tasks, types, has_work=code is not None, is_unwanted=is_unwanted)
+        is_interrupted = interrupt.is_set if interrupt else bool
+        source = TaskSource(tasks, types, has_work=code is not None, is_interrupted=is_interrupted)
         stack.callback(source.close)
         if source.is_cut_off:
             return Summary({}, left=None, seconds=time.monotonic() - began, stopped="interrupted", out=file)
@@ -132,14 +131,14 @@ def run_batch(
         journal = MemoryJournal(keeps=on_result is None) if file is None else Journal(file)
         stack.callback(journal.close)
         if journal.follows_a_kill:
-            with suppress(CallCancelledError):  # the driver ends by that, too
+            with suppress(CallCancelledError):  # the same cancellation ends the driver
                 collect_garbage(types.backends)
         journal.resume(statuses, source.ids)
         earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
         others = 0 if source.ids is None else len(journal.done) - earlier.total()
         total = None if source.ids is None else len(source.ids) - earlier.total()
-        terms = Terms(workers, ends, "lost" in statuses, total, on_result, progress)
-        driver = Driver(source, journal, lambda task: types.of(task).places, queue, runs_on, terms)
+        options = DriverOptions(workers, ends, "lost" in statuses, total, on_result, progress)
+        driver = Driver(source, journal, lambda task: types.of(task).places, queue, runs_on, options)
         _run(driver, interrupt, stack)
         left = None if total is None else max(0, total - driver.counts.total())
     return Summary(
@@ -155,15 +154,15 @@ def run_batch(
 
 
 def _run(driver: Driver, interrupt: threading.Event | None, stack: ExitStack) -> None:
-    """Run a driver in its own thread, so that Ctrl-C finds this one waiting and holding nothing.
+    """Run a driver in a new thread, so that Ctrl-C interrupts a wait without locks in this thread.
 
     Args:
         driver: The driver.
-        interrupt: Interrupts it when it is set.
-        stack: Closed after it, except after a second Ctrl-C.
+        interrupt: Setting the event interrupts the driver.
+        stack: The caller's clean-up. A second Ctrl-C empties the stack.
 
     Raises:
-        BaseException: What the driver has raised; KeyboardInterrupt after Ctrl-C.
+        BaseException: The driver's exception; KeyboardInterrupt after Ctrl-C.
     """
     ended: Future[None] = Future()
 
@@ -175,24 +174,24 @@ def _run(driver: Driver, interrupt: threading.Event | None, stack: ExitStack) ->
         else:
             ended.set_result(None)
 
-    is_told = has_interrupted = False
+    is_interrupted = has_ctrl_c = False
     with on_scope_cancel(driver.interrupt):
         if interrupt and interrupt.is_set():  # before any task begins
-            is_told = True
+            is_interrupted = True
             driver.interrupt()
         threading.Thread(target=work, name="hermes-batch", daemon=True).start()
         while not ended.done():
             try:
-                wait([ended], timeout=_LOOK)
-                if interrupt and interrupt.is_set() and not is_told:
-                    is_told = True
+                wait([ended], timeout=_POLL)
+                if interrupt and interrupt.is_set() and not is_interrupted:
+                    is_interrupted = True
                     driver.interrupt()
             except KeyboardInterrupt:
-                if has_interrupted:
-                    stack.pop_all()  # nothing more is waited for
+                if has_ctrl_c:
+                    stack.pop_all()  # without waiting for the clean-up
                     raise
-                has_interrupted = True
+                has_ctrl_c = True
                 driver.interrupt()
     ended.result()
-    if has_interrupted:
+    if has_ctrl_c:
         raise KeyboardInterrupt

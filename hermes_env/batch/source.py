@@ -1,4 +1,4 @@
-"""The source of a batch's tasks: a file of lines, standard input, or an iterable."""
+"""The source of a batch's tasks: a JSON Lines file, standard input, or an iterable."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ Item = Task | Mapping[str, object]
 Tasks = str | os.PathLike[str] | Iterable[Item]
 """The path of a file with a JSON object a line, `-` for standard input, or tasks."""
 _PIECE = 256 * 1024
-"""Bytes that are read at a time."""
+"""Bytes per read."""
 _IN_MEMORY = 16 * 1024 * 1024
-"""Bytes of standard input, or of a pipe, that are kept without a file."""
-_LOOK = 0.1
-"""Seconds between looks at whether the wait for input was given up."""
+"""Bytes of standard input, or of a pipe, kept in memory; more go to a file."""
+_POLL = 0.1
+"""Seconds between checks for an interrupt during the wait for input."""
 
 
-class Source:
+class TaskSource:
     """The tasks of a batch.
 
-    The tasks of a file or a sequence are all checked first, so that nothing runs if one is wrong. Only the ids of a
-    file stay in memory. The tasks of another iterable, such as a generator, are checked as they come.
+    All tasks of a file or a sequence are checked first, so a wrong task stops the batch before any task runs. Only the
+    ids of a file stay in memory. The tasks of another iterable, such as a generator, are checked as they come.
 
     Args:
         tasks: The argument of `run_batch`.
         types: The types of environments.
-        has_work: Whether Python code works on the tasks, see `Task.of`.
-        is_unwanted: Asked during the wait for standard input or a pipe; true gives it up.
+        has_work: True if Python code works on the tasks, see `Task.of`.
+        is_interrupted: Polled during the wait for standard input or a pipe; True ends the wait.
 
     Raises:
-        TaskError: A task is wrong. The message names it.
+        TaskError: A task is wrong. The message names the task.
         TerminalError: The file cannot be read.
-        TypeError: It is neither a path nor iterable.
+        TypeError: `tasks` is neither a path nor iterable.
     """
 
     def __init__(
-        self, tasks: Tasks, types: TaskTypes, *, has_work: bool, is_unwanted: Callable[[], bool] = lambda: False
+        self, tasks: Tasks, types: TaskTypes, *, has_work: bool, is_interrupted: Callable[[], bool] = lambda: False
     ) -> None:
         self._types = types
         self._has_work = has_work
@@ -52,10 +52,10 @@ class Source:
         self._name = ""
         self._items: Iterable[Item] = ()
         self.ids: Collection[TaskId] | None = None
-        """The ids of all tasks; None where they are not known."""
+        """The ids of all tasks; None if unknown."""
         self.is_cut_off = False
-        """True if the wait for input was given up, so that tasks are missing."""
-        self._is_unwanted = is_unwanted
+        """True if an interrupt ended the wait for input, so that tasks are missing."""
+        self._is_interrupted = is_interrupted
         if isinstance(tasks, str | os.PathLike):
             self._name = "standard input" if tasks == "-" else os.fspath(tasks)
             self._file = self._opened(tasks)
@@ -75,16 +75,16 @@ class Source:
             file = Path(path).open("rb")  # noqa: SIM115
             if file.seekable():
                 return file
-            with file:  # a pipe, as a shell has for `<(...)`
+            with file:  # a pipe, such as a shell's `<(...)`
                 return self._kept(file.fileno())
         except OSError as error:
             raise self._unreadable(error) from error
 
     def _kept(self, source: int) -> BinaryIO:
-        """Read all input and keep it, as it is read twice."""
+        """Read all input into a temporary file, because the tasks are read twice."""
         kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
-        while not self._is_unwanted():
-            if select.select([source], [], [], _LOOK)[0]:
+        while not self._is_interrupted():
+            if select.select([source], [], [], _POLL)[0]:
                 if not (piece := os.read(source, _PIECE)):
                     return kept
                 kept.write(piece)
@@ -99,7 +99,7 @@ class Source:
             raise
 
     def __iter__(self) -> Iterator[Task]:
-        """Yield the tasks. Raises TaskError for a wrong one."""
+        """Yield the tasks. Raises TaskError for a wrong task."""
         if self.ids is None:
             yield from self._checked()
         else:
@@ -110,7 +110,7 @@ class Source:
         for where, item in self._numbered():
             task = self._task(item, where)
             if task.id in seen:
-                raise TaskError(f"{where}: a task before it has the id {task.id!r:.50}, too; give each one of its own")
+                raise TaskError(f"{where}: an earlier task has the same id {task.id!r:.50}; give each task its own id")
             seen.add(task.id)
             try:
                 self._types.of(task)
@@ -144,6 +144,6 @@ class Source:
         return TerminalError(f"cannot read the tasks in {self._name}: {error.strerror}")
 
     def close(self) -> None:
-        """Close the file, if there is one."""
+        """Close the file."""
         if self._file:
             self._file.close()

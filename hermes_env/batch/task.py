@@ -1,4 +1,4 @@
-"""A task of a batch, and its line of JSON."""
+"""A task of a batch, as a line of JSON."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from environments.plain_number import plain_number
 from environments.validation import closest
 
 TaskId = str | int | float
-"""The id of a task. The number 0 and the text "0" are two ids; 1 and 1.0 are one."""
+"""The id of a task. The number 0 and the text "0" are different ids; 1 and 1.0 are the same id."""
 KEYS = ("id", "command", "script", "timeout", "files", "settings")
-"""The fields of a task. One for Python code may have others."""
+"""The fields of a task. A task for Python code may have others."""
 _SHOWN = 50
-"""Characters of an id that are shown in an error."""
+"""Characters of an id in an error."""
 
 
 class TaskError(TerminalError, ValueError):
-    """A task is wrong. The message names it, and what to do about it."""
+    """A task is wrong. The message names the task and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class Task:
     """A command, a script, or input for Python code, for one environment."""
 
     id: TaskId
-    """Text or a number, unique in the batch. A later run that continues the batch knows the task by it."""
+    """Text or a number, unique in the batch. A later run identifies the task by this id."""
     command: str | None = None
     """Shell text that `execute` runs."""
     script: str | None = None
     """Python source that `execute_code` runs, with the default tools."""
     timeout: float | None = None
-    """Time limit in seconds, without the start of the environment; None is that of the batch."""
+    """Time limit in seconds, without the start of the environment; None is the limit of the batch."""
     files: Mapping[str, str | bytes] = field(default_factory=dict)
     """Files to write first, by path. A relative path starts at the session's directory."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Settings of its environment over those of the batch, as for `create_environment`; `backend` names another."""
+    """Settings of `create_environment` that override those of the batch; `backend` selects another backend."""
     data: Mapping[str, object] = field(default_factory=dict)
-    """All other fields of its line, for the Python code that works on it."""
+    """All other fields of the line, for Python code."""
 
     @classmethod
     def of(cls, fields: object, *, has_work: bool = False) -> Self:
@@ -51,7 +51,7 @@ class Task:
 
         Args:
             fields: The object, as a mapping.
-            has_work: True if Python code works on it: it needs no command, and may have further fields.
+            has_work: True if Python code works on the task: then a command is optional, and further fields are allowed.
 
         Raises:
             TaskError: A field is wrong.
@@ -80,12 +80,12 @@ class Task:
         return cls.of(fields, has_work=has_work)
 
     def checked(self, *, has_work: bool = False) -> Self:
-        """Check its fields and return it. Arguments and errors are those of `of`."""
+        """Check the fields, and return the task. Arguments and errors are those of `of`."""
         type(self).of({key: getattr(self, key) for key in KEYS}, has_work=has_work)
         return self
 
     def to_line(self) -> str:
-        """Return its line of JSON, with the newline. Raises TypeError if JSON cannot hold `data`."""
+        """Return the task as a line of JSON with a newline. Raises TypeError if JSON cannot hold `data`."""
         files = {
             path: text if isinstance(text, str) else {"base64": base64.b64encode(text).decode()}
             for path, text in self.files.items()
@@ -103,7 +103,7 @@ class Task:
 
 
 def is_task_id(value: object) -> TypeGuard[TaskId]:
-    """Return True for text that is not empty, and for a finite number."""
+    """Return True for non-empty text, and for a finite number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return False
     return math.isfinite(value) if isinstance(value, float) else value != ""

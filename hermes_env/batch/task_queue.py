@@ -1,4 +1,4 @@
-"""The tasks of a batch that have not begun: read ahead of those that run, and taken as limits allow."""
+"""The queue of tasks that have not begun: filled by a reader with back-pressure, emptied as limits allow."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hermes_env.batch.result import Status
 from hermes_env.batch.task import Task, TaskId
 
 Places = tuple[str, ...]
-"""The names of the limits that a task counts for: a backend, and `backend:host`."""
+"""The names of the limits for a task: a backend, and `backend:host`."""
 
 
 class TaskQueue:
-    """Tasks in the order in which they came, taken only where fewer run than a limit allows.
+    """A first-in, first-out queue with a limit on running tasks for each place.
 
     Args:
-        limits: How many may run at once, by the name of a backend or by `backend:host`.
+        limits: The number of tasks at once, by the name of a backend or by `backend:host`.
 
     Raises:
         SettingsError: A name is no backend.
@@ -30,7 +30,7 @@ class TaskQueue:
     def __init__(self, limits: Mapping[str, int]) -> None:
         for place in limits:
             backend = place.partition(":")[0]
-            if "." not in backend:  # else it is a class as package.module:Class
+            if "." not in backend:  # else a class as package.module:Class
                 check_backend_name(backend, f"limits[{place!r}]")
         self._limits = {place: check_count(f"limits[{place!r}]", limit) for place, limit in limits.items()}
         self._running: Counter[str] = Counter()
@@ -39,7 +39,7 @@ class TaskQueue:
 
     @property
     def has_limits(self) -> bool:
-        """True if a task may have to wait for others of its place."""
+        """True if a task may have to wait for others of the same place."""
         return bool(self._limits)
 
     def __bool__(self) -> bool:
@@ -52,7 +52,7 @@ class TaskQueue:
         self._queues.setdefault(limited, deque()).append((self._number, task))
 
     def next(self) -> tuple[Task, Places] | None:
-        """Take the oldest task that may run, and count it for its places; None if there is none."""
+        """Remove and return the oldest task within the limits, counted as running; None without such a task."""
         free = [
             (queue[0][0], places)
             for places, queue in self._queues.items()
@@ -68,19 +68,19 @@ class TaskQueue:
         return task, places
 
     def ended(self, places: Places) -> None:
-        """Count a task that `next` has returned as ended."""
+        """Count a task returned by `next` as ended."""
         self._running.subtract(places)
 
 
-class Reader:
-    """Reads tasks that have no result yet, in a thread, as a generator may be slow. Reads some ahead.
+class TaskReader:
+    """Reads tasks without a result in a thread, because a generator may be slow. Reads ahead a limited number.
 
     Args:
         tasks: All tasks.
-        done: The statuses of tasks that have a result.
-        ahead: The number of tasks to read before one of them is taken.
+        done: The statuses of tasks with a result.
+        ahead: The number of tasks to read ahead of `make_room`.
         found: Receives each task, in the reader's thread.
-        ended: Called after the last task, with the exception if one was raised.
+        ended: Called after the last task, with the exception of the iterable or None.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class Reader:
         self._ended = ended
         self._stopped = False
         self.passed_over: Counter[Status] = Counter()
-        """The number of tasks that had a result, by status."""
+        """The number of tasks with an earlier result, by status."""
         self._thread = threading.Thread(target=self._run, name="hermes-batch-reader", daemon=True)
 
     def begin(self) -> None:
-        """Begin to read."""
+        """Start the thread."""
         self._thread.start()
 
-    def taken(self) -> None:
-        """Make room for another task, as one was taken."""
+    def make_room(self) -> None:
+        """Allow the reader to read another task ahead."""
         self._room.release()
 
     def stop(self) -> None:
@@ -115,7 +115,7 @@ class Reader:
         self._room.release()
 
     def close(self, timeout: float) -> None:
-        """Stop, and wait so many seconds for the thread, which may wait for a task that does not come."""
+        """Stop, and wait `timeout` seconds for the thread: a generator may block for ever."""
         self.stop()
         self._thread.join(timeout)
 

@@ -1,4 +1,4 @@
-"""The run of one task in an environment, on the loop thread: the same here and on the nodes of a cluster."""
+"""Runs one task in an environment, on the loop thread, both in this process and in an actor of a cluster."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from hermes_env.batch.task import Task
 async def run_task(
     env: BaseEnvironment, task: Task, *, work: Work | None, timeout: float | None, scope: CancelScope
 ) -> Result:
-    """Run a task and return its result, also after an exception.
+    """Run a task and return the result, also after an exception.
 
-    A command is run by coroutines of the environment. A script and Python code are called on a worker thread.
+    The loop thread runs commands. Worker threads run scripts and Python code.
 
     Args:
         env: The environment.
         task: The task.
-        work: The Python code that works on the task; None is its own command or script.
-        timeout: Time limit in seconds of a task that has none; None leaves it to settings.
-        scope: Interrupts the task when it is cancelled.
+        work: The Python code that works on the task; None runs the task's command or script.
+        timeout: Default time limit in seconds; None is the limit of the settings.
+        scope: Cancelling the scope interrupts the task.
     """
     if scope.cancelled:
         return not_begun(task.id)
@@ -68,7 +68,7 @@ async def run_task(
 
 
 def _may_block(env: BaseEnvironment) -> bool:
-    """Return True if calls reach hooks, observers or callbacks of the user, which the loop thread must not wait for."""
+    """Return True if calls reach the user's hooks, observers or callbacks, which must not block the loop thread."""
     return env.gate.asks_about_commands or env.observation.is_observed or env.progress.has_receiver
 
 
@@ -85,11 +85,11 @@ async def _executed(env: BaseEnvironment, command: str, limit: float | None) -> 
     if _may_block(env):
         return await in_worker(partial(env.execute, command, timeout=limit))
     ended = await env.internal.run_in_session(_call(), env._in_session(command, timeout=limit))
-    return await in_worker(ended)  # its text may be large
+    return await in_worker(ended)  # decoding of large output takes time
 
 
 def _call() -> Call[Any]:
-    """Return a call without a thread that waits for it, and without callbacks."""
+    """Return a call without a waiting thread, and without callbacks."""
 
     async def nothing(_: Call[Any]) -> None:
         return None
@@ -106,10 +106,10 @@ def _script_result(env: BaseEnvironment, script: str, limit: float | None) -> ob
 async def _called(
     work: Callable[[], object], limit: float | None, scope: CancelScope
 ) -> tuple[bool, object, BaseException | None]:
-    """Call Python code on a worker thread, and cancel its scope after its time limit.
+    """Call Python code on a worker thread, and cancel the scope after the time limit.
 
     Returns:
-        Whether its time was over, its value, and its exception.
+        True if the time limit was reached, the returned value, and the exception.
     """
 
     def call() -> tuple[object, BaseException | None]:
@@ -123,5 +123,5 @@ async def _called(
     is_over = False
     if limit is not None and limit < math.inf and not await done_within(calling, limit):
         is_over = not scope.cancelled
-        await in_worker(scope.cancel)  # it may call functions of the user
+        await in_worker(scope.cancel)  # may call functions of the user
     return is_over, *await calling

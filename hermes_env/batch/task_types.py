@@ -1,4 +1,4 @@
-"""The types of environments of a batch: its settings, with those of a task over them."""
+"""The task types of a batch: tasks with the same settings share a pool of environments."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from hermes_env.batch.engine import Settings
 from hermes_env.batch.task import Task, TaskError
 
 _KEPT = 1000
-"""Types that are kept. The settings of another one are loaded again."""
+"""The size of the cache of types."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaskType:
-    """Tasks that need environments of the same settings."""
+    """The type of all tasks with the same settings."""
 
     settings: EnvironmentSettings | Mapping[str, Any]
     """Settings, or arguments of `create_environment`."""
     loaded: EnvironmentSettings
     """All settings."""
     is_own: bool
-    """True if its tasks have settings of their own."""
+    """True if the tasks have their own settings."""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The names that limits may be set for: the backend, and `backend:host`."""
+        """The names of possible limits: the backend, and `backend:host`."""
         found = [self.loaded.env]
         for name, own in ((self.loaded.env, self.loaded.own), (self.loaded.over, self.loaded.own_over)):
             if name and (host := getattr(own, "host", None)):
@@ -42,14 +42,14 @@ class TaskType:
 
 
 class TaskTypes:
-    """The types of tasks of one batch. Any thread may use it.
+    """The task types of a batch. Thread-safe.
 
     Args:
-        base: The settings of tasks without settings of their own.
+        base: The settings of the batch.
 
     Raises:
         SettingsError: A setting is wrong.
-        UnsupportedError: The backend cannot do what a setting asks for.
+        UnsupportedError: The backend does not support a setting.
         MissingExtraError: The backend's client library is not installed.
     """
 
@@ -57,13 +57,13 @@ class TaskTypes:
         self._base = base if isinstance(base, EnvironmentSettings) else TaskSettings(_arguments(base))
         arguments = self._base if isinstance(self._base, EnvironmentSettings) else self._base.arguments()
         self.base = TaskType(arguments, _loaded(arguments), is_own=False)
-        """The type of tasks without settings of their own."""
+        """The type of tasks without their own settings."""
         self._known: dict[str, TaskType] = {}
         self._lock = threading.Lock()
 
     @property
     def backends(self) -> set[str]:
-        """The names of the backends that are needed, as far as is known."""
+        """The names of the backends of the tasks so far."""
         with self._lock:
             return {each.loaded.env for each in (self.base, *self._known.values())}
 
@@ -94,7 +94,7 @@ class TaskTypes:
                 settings = own.over(self._base)
             return TaskType(settings, _loaded(settings), is_own=True)
         except TerminalError as error:
-            raise TaskError(f"the settings of task {task.id!r:.50} are not in order: {error}") from error
+            raise TaskError(f"the settings of task {task.id!r:.50} are wrong: {error}") from error
 
 
 def _arguments(base: str | Mapping[str, object] | None) -> Mapping[str, object]:
@@ -103,7 +103,7 @@ def _arguments(base: str | Mapping[str, object] | None) -> Mapping[str, object]:
     if not isinstance(base, Mapping):
         raise SettingsError(
             f"settings is of type {type(base).__name__}; give a backend's name, a mapping of arguments of "
-            "create_environment, or what load_settings returns"
+            "create_environment, or settings from load_settings"
         )
     return base
 
@@ -115,7 +115,7 @@ def _loaded(settings: EnvironmentSettings | Mapping[str, Any]) -> EnvironmentSet
 
 
 def _replaced(base: EnvironmentSettings, own: TaskSettings) -> EnvironmentSettings:
-    """Return loaded settings with a task's own over them."""
+    """Return loaded settings, overridden by a task's own settings."""
     arguments = {name: value for name, value in own.arguments().items() if name not in own.hooks}
     backend = arguments.pop("backend", base.env)
     given = with_full_names(backend, arguments)

@@ -17,7 +17,7 @@ from environments.errors import SettingsError
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_env.batch import Summary, TaskError, run_batch
 from hermes_env.batch.options import Retry, work_named
-from hermes_env.batch.progress import SHOW_CURSOR, ShownBatch
+from hermes_env.batch.progress import SHOW_CURSOR, BatchDisplay
 from hermes_env.batch.result import STATUSES, Status
 from hermes_env.cli.debug_log import show_new_host_keys
 from hermes_env.cli.errors import WrongUsageError
@@ -33,7 +33,7 @@ from hermes_env.cli.options import (
     settings_from,
     whole_number,
 )
-from hermes_env.progress import ShownProgress
+from hermes_env.progress import StartDisplay
 
 FAILED_EXIT_CODE = 1
 Number = TypeVar("Number", int, float)
@@ -104,9 +104,9 @@ def batch_command(
     show_new_host_keys()
     interrupt = threading.Event()
     settings = {**settings_from(assignments, cwd=cwd, record=record), **({"backend": backend} if backend else {})}
-    with ShownBatch() as shown, ShownProgress(verbose) as starts:
+    with BatchDisplay() as shown, StartDisplay(verbose) as starts:
         if verbose and engine == "threads":  # actors of a cluster cannot print here
-            settings["on_progress"] = starts.tell
+            settings["on_progress"] = starts.update
         batch = partial(
             run_batch,
             tasks,
@@ -120,7 +120,7 @@ def batch_command(
             timeout=timeout,
             uses=uses,
             limits=_numbers("--limit", limit, int),
-            progress=shown.tell,
+            progress=shown.update,
             interrupt=interrupt,
             address=address,
             resources=_numbers("--resource", resource, float),

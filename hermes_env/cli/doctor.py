@@ -31,7 +31,7 @@ from environments.settings import CONFIG_FILE, hermes_home
 from hermes_env.cli.look import reason, shown_look
 from hermes_env.cli.ls import USES
 from hermes_env.cli.options import AsJson, Backend, Cwd, Settings, Verbose, settings_from
-from hermes_env.progress import ShownLook, ShownProgress
+from hermes_env.progress import InventoryDisplay, StartDisplay
 
 State = Literal["works", "found, not tried", "missing extra", "not set up", "not found", "failed"]
 COLOURS: Mapping[State, str] = {
@@ -117,8 +117,8 @@ def _findings(configured: str, backend: str | None, options: dict[str, object], 
             with TemporaryDirectory() as folder:
                 yield try_backend(name, name, {"cwd": folder, "sandbox": "none"})
         else:
-            with ShownLook(verbose) as shown:
-                shown.tell([name])
+            with InventoryDisplay(verbose) as shown:
+                shown.update([name])
                 finding = look_for_backend(name)
             yield finding
 
@@ -157,8 +157,8 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
     """
     try:
         with (
-            ShownProgress(verbose) as shown,
-            create_environment(backend, on_progress=shown.tell, **options) as environment,
+            StartDisplay(verbose) as shown,
+            create_environment(backend, on_progress=shown.update, **options) as environment,
         ):
             result = environment.internal.execute("true", timeout=TRIAL_SECONDS)
             capabilities = environment.capabilities

@@ -17,7 +17,7 @@ from hermes_env.approver import approver
 from hermes_env.cli.debug_log import show_new_host_keys
 from hermes_env.cli.errors import EndedBySignalError
 from hermes_env.cli.streams import LiveOutput
-from hermes_env.progress import ShownProgress
+from hermes_env.progress import StartDisplay
 
 Result = TypeVar("Result")
 
@@ -75,8 +75,8 @@ class Foreground:
         show_new_host_keys()
         asking = approver(lambda: self.scope.cancelled)
         with (
-            ShownProgress(verbose) as shown,
-            create_environment(backend, approve=asking, on_progress=shown.tell, **settings) as environment,
+            StartDisplay(verbose) as shown,
+            create_environment(backend, approve=asking, on_progress=shown.update, **settings) as environment,
         ):
             try:
                 return self.run(partial(work, environment))

@@ -13,7 +13,7 @@ from environments.redaction import without_secrets
 from environments.registry import backend_settings_class
 from hermes_env.cli.errors import tell
 from hermes_env.cli.foreground import Foreground
-from hermes_env.progress import ShownLook
+from hermes_env.progress import InventoryDisplay
 
 Result = TypeVar("Result")
 
@@ -23,7 +23,7 @@ def looked_for(backend: str | None, verbose: int = 0) -> Inventory:
 
     Args:
         backend: The backend to look at; None is all of them.
-        verbose: See `ShownLook`.
+        verbose: See `InventoryDisplay`.
 
     Raises:
         SettingsError: There is no backend of that name.
@@ -43,13 +43,13 @@ def shown_look(look: Callable[..., Result], verbose: int) -> Result:
 
     Args:
         look: Is given `on_look`.
-        verbose: See `ShownLook`.
+        verbose: See `InventoryDisplay`.
 
     Raises:
         EndedBySignalError: Ctrl-C ended the wait.
     """
-    with ShownLook(verbose) as shown:
-        return Foreground().run(lambda: look(on_look=shown.tell))
+    with InventoryDisplay(verbose) as shown:
+        return Foreground().run(lambda: look(on_look=shown.update))
 
 
 def tell_failures(inventory: Inventory) -> None:

@@ -76,11 +76,11 @@ def mcp_command(
         from hermes_env.mcp.stdio import serve_stdio
     except ImportError:
         raise missing_library("hermes-env mcp", "mcp", "mcp") from None
-    from hermes_env.progress import ShownProgress
+    from hermes_env.progress import StartDisplay
 
     with (
-        ShownProgress(bool(verbose)) as shown,
-        checked_capabilities(backend, settings, tools, shown.tell) as capabilities,
+        StartDisplay(bool(verbose)) as shown,
+        checked_capabilities(backend, settings, tools, shown.update) as capabilities,
     ):
         server = build_server(capabilities)
         if http is None:

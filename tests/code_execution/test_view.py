@@ -101,13 +101,13 @@ def test_a_script_may_have_ended_before_there_is_a_socket(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(env, "/bin/false", str(tmp_path / "venv"))  # behind which a Python is tried out, and has a keeper
-    begin = Run._while_it_starts
+    begin = Run._prepare_during_start
 
     def late(run: Run) -> None:
         assert not run._python.is_supervised or time.sleep(1) is None
         begin(run)
 
-    monkeypatch.setattr(Run, "_while_it_starts", late)
+    monkeypatch.setattr(Run, "_prepare_during_start", late)
     for _ in range(2):
         result = execute_code("print(1)", env=env, transport="socket")
         assert (result.status, result.output) == ("success", "1\n"), result

@@ -126,7 +126,7 @@ def test_what_takes_the_name_of_a_client_library_is_named(wing: Callable[[str], 
     for needed in ("taken.client", "taken as client; from taken import Client"):
         sys.modules.pop("taken", None)
         wing(needed)
-        with pytest.raises(MissingExtraError, match=rf"needs the taken package, and {tmp_path}/taken.py is found in"):
+        with pytest.raises(MissingExtraError, match=rf"needs the taken package, but {tmp_path}/taken.py was imported"):
             backend_class("daytona")
 
 

@@ -12,7 +12,7 @@ from code_execution import execute_code
 from environments import BaseEnvironment, create_environment
 from environments.loop import run
 from rpc import MAX_MESSAGE_BYTES, Dispatcher, Relay, Request, Response
-from rpc.relay import MOST_BYTES, MOST_CALLS, MOST_SIDE_BY_SIDE, BrokenRelayError
+from rpc.relay import MAX_BYTES, MAX_CALLS, MAX_RUNNING, BrokenRelayError
 
 PART = 4000
 
@@ -56,7 +56,7 @@ def request(number: int, tool: str = "echo", *args: object, token: str = "token"
 def take(relay: Relay, number: int, line: bytes) -> None:
     """Hand a request on in parts."""
     for start in range(0, len(line), PART):
-        relay.take(number, line[start : start + PART], start + PART >= len(line))
+        relay.receive(number, line[start : start + PART], start + PART >= len(line))
 
 
 class AttachedProcess:
@@ -77,7 +77,7 @@ class AttachedProcess:
         self._on_loop(lambda: [take(self.relay, number, line) for number, line in requests])
 
     def part(self, number: int, part: bytes, is_last: bool) -> None:
-        self._on_loop(lambda: self.relay.take(number, part, is_last))
+        self._on_loop(lambda: self.relay.receive(number, part, is_last))
 
     def end(self) -> None:
         self._on_loop(self.relay.end)
@@ -156,22 +156,22 @@ def test_a_stream_with_many_calls_under_way_is_read_no_more_until_some_have_ende
         release.acquire(timeout=60)
 
     fed = AttachedProcess(wait=wait)
-    fed.take(*((number, request(number, "wait")) for number in range(MOST_CALLS - 1)))
+    fed.take(*((number, request(number, "wait")) for number in range(MAX_CALLS - 1)))
     assert not fed.process.is_paused
-    fed.take((MOST_CALLS, request(MOST_CALLS, "wait")))
+    fed.take((MAX_CALLS, request(MAX_CALLS, "wait")))
     assert fed.process.is_paused
-    wait_for(lambda: len(running) == MOST_SIDE_BY_SIDE)
+    wait_for(lambda: len(running) == MAX_RUNNING)
     release.release()
     wait_for(lambda: not fed.process.is_paused)
-    release.release(MOST_CALLS)
-    fed.answers(MOST_CALLS)
-    assert len(running) == MOST_CALLS
+    release.release(MAX_CALLS)
+    fed.answers(MAX_CALLS)
+    assert len(running) == MAX_CALLS
 
 
 def test_a_stream_with_large_calls_under_way_is_read_no_more() -> None:
     release = threading.Event()
     fed = AttachedProcess(wait=lambda _: release.wait(60) and None)
-    line = request(1, "wait", "x" * (MOST_BYTES // 8))
+    line = request(1, "wait", "x" * (MAX_BYTES // 8))
     assert len(line) < MAX_MESSAGE_BYTES
     for number in range(8):
         assert not fed.process.is_paused

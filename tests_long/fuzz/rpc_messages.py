@@ -98,7 +98,7 @@ def heard(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
     try:
         for piece in pieces:
             shown += taken.feed(piece)
-            assert len(taken._held) <= HELD
+            assert len(taken._pending) <= HELD
         shown += taken.feed(b"", final=True)
     except TerminalError:
         return b"", said, True
@@ -135,7 +135,7 @@ def check_relay(data: bytes) -> None:
         with contextlib.suppress(BrokenRelayError):
             for part in cut(data, chance):
                 is_last = part.endswith(b"\n")
-                relay.take(chance.choice((7,) * 9 + (8,)), part, is_last != (chance.random() < 0.05))
+                relay.receive(chance.choice((7,) * 9 + (8,)), part, is_last != (chance.random() < 0.05))
                 kept = 0 if is_last else kept + len(part)
                 begun += is_last
                 assert relay._line is None or relay._line.size <= kept

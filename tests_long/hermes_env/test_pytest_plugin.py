@@ -42,7 +42,7 @@ def test_each_test_has_a_clean_session_and_may_say_where_it_runs(pytester: pytes
     )
     result = pytester.runpytest_inprocess("-rs", "-p", "no:cacheprovider", "--environment=local")
     result.assert_outcomes(passed=3, skipped=2)
-    result.stdout.fnmatch_lines_random(["*SKIPPED*runs on ssh alone", "*SKIPPED*no need"])
+    result.stdout.fnmatch_lines_random(["*SKIPPED*runs only on ssh", "*SKIPPED*no need"])
 
 
 def test_the_ini_setting_says_where_and_else_it_is_this_machine(pytester: pytest.Pytester) -> None:
@@ -208,6 +208,6 @@ def test_over_ssh_and_here_in_one_run_of_several_workers(
         )
         result = _run(pytester, "-n2", "-rs", f"--environment=ssh:127.0.0.1:{server.port}", "--environment", "local")
         result.assert_outcomes(passed=8, skipped=2)
-        result.stdout.fnmatch_lines_random(["*SKIPPED*runs on ssh alone", "*SKIPPED*no need"])
+        result.stdout.fnmatch_lines_random(["*SKIPPED*runs only on ssh", "*SKIPPED*no need"])
     finally:
         server.remove()

@@ -12,7 +12,7 @@ from targets.script_line import FaultyEnvironment
 
 from code_execution import execute_code
 from environments import EnvironmentLostError
-from rpc.relay import MOST_SIDE_BY_SIDE
+from rpc.relay import MAX_RUNNING
 
 
 @pytest.mark.parametrize("transport", ["unix", "file"])
@@ -60,7 +60,7 @@ os._exit(3)
     )
     took = time.monotonic() - began
     releasing.join()
-    assert (result.exit_code, side_by_side) == (3, [MOST_SIDE_BY_SIDE])
+    assert (result.exit_code, side_by_side) == (3, [MAX_RUNNING])
     assert took < 50
 
 

@@ -1,1 +1,1 @@
-"""The engine `ray`: tasks on a Ray cluster."""
+"""The engine `ray`: runs tasks on a Ray cluster."""

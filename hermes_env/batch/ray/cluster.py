@@ -1,4 +1,4 @@
-"""The Ray cluster of a batch: one that is joined, or one of its own on this machine."""
+"""The Ray cluster of a batch: joined by address, or started on this machine."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from environments.plain_number import plain_number
 from environments.validation import closest
 
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-"""Variables of Ray's token authentication: whether it is used, and the token."""
+"""Variables of Ray's token authentication: the mode, and the token."""
 REACHED_IN = 10.0
-"""Seconds until a cluster has to answer. Ray itself waits for minutes, and then ends the process."""
+"""Connection time-out in seconds for a cluster. Ray itself waits for minutes, and then ends the process."""
 PROBED_IN = 20.0
-"""Seconds for a Python that imports Ray and connects once, which takes half a second."""
+"""Time-out in seconds for a Python process that imports Ray and connects once, usually in half a second."""
 PLACED_BY = ("SPREAD", "DEFAULT")
 LITTLE_CPU = 0.01
-"""The default of `num_cpus`: Ray spreads only actors that take something."""
+"""The default of `num_cpus`: Ray does not spread actors without resources."""
 SHORT_FOLDER = "/tmp/ray"  # noqa: S108  # Ray's own default
-"""The folder of logs and sockets of a Ray of ours, if that of temporary files has a long name."""
-_MOST_SAID = 300
-"""Characters of an error of Ray that are kept."""
+"""The folder of logs and sockets of a local Ray if the temporary directory has a long path."""
+_MAX_MESSAGE = 300
+"""Characters of an error of Ray to keep."""
 _SIGACTION_SIZE = 256
-"""Bytes; more than the structure has on any system."""
+"""Bytes; more than the size of the structure on any system."""
 _SET_BY_RAY = (MODE, TOKEN, "PYTHONBREAKPOINT")
-"""Variables that Ray sets in a process that joins it, and that its later children would inherit."""
+"""Variables that Ray sets in a joining process. Later children would inherit them."""
 _OPTIONS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-"""Options of an actor, and the names that nodes have for them."""
+"""Options of an actor, with the nodes' names for them."""
 _CONNECT = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
 
 
 def ray_library() -> ModuleType:
-    """Return Ray. Raises MissingExtraError where it is not installed."""
+    """Import Ray. Raises MissingExtraError if Ray is not installed."""
     try:
         import ray
     except ImportError:
@@ -57,15 +57,14 @@ def ray_library() -> ModuleType:
 
 
 class Cluster:
-    """A Ray that this process has joined. `leave` it in the end.
+    """A Ray cluster joined by this process. Call `leave` at the end.
 
     Args:
-        address: `HOST:PORT` of a cluster's head, `auto` for the cluster that this machine is part of, or None for a Ray
-            of our own here, which ends with `leave`. A cluster that this process has joined before is used, and stays
-            joined.
+        address: `HOST:PORT` of a cluster's head, `auto` for the cluster of this machine, or None to start a local Ray
+            until `leave`. A cluster that this process has joined before is used, and stays joined.
 
     Raises:
-        SettingsError: The address is wrong, or there is no cluster here.
+        SettingsError: The address is wrong, or this machine is part of no cluster.
         EnvironmentStartError: The cluster does not answer, or has another version of Ray or Python.
         MissingExtraError: Ray is not installed.
     """
@@ -78,7 +77,7 @@ class Cluster:
             _check_address(address)
             self._join(address)
         elif address not in (None, "auto", joined := self._ray.get_runtime_context().gcs_address):
-            raise SettingsError(f"this process has joined the Ray at {joined}; leave out the address, or give that one")
+            raise SettingsError(f"this process has joined the Ray at {joined}; omit the address, or give {joined}")
 
     def _join(self, address: str | None) -> None:
         _be_quiet()
@@ -92,14 +91,14 @@ class Cluster:
                     self._ray.init(address=found, log_to_driver=False, configure_logging=False)
             except (ConnectionError, ValueError) as error:
                 raise SettingsError(
-                    f"no Ray cluster was found at address {address!r}; start one by `ray start --head`, or give the "
-                    f"HOST:PORT of one: {_in_a_line(error)}"
+                    f"no Ray cluster was found at address {address!r}; start a cluster by `ray start --head`, or give "
+                    f"the HOST:PORT of a cluster: {_in_a_line(error)}"
                 ) from error
             except (RuntimeError, self._ray.exceptions.RayError) as error:  # such as another version
                 raise EnvironmentStartError(f"Ray could not be joined: {_in_a_line(error)}") from error
 
     def _start(self) -> Path:
-        """Start a Ray of our own, and return the folder of its logs and sockets."""
+        """Start a local Ray, and return the folder of the logs and sockets."""
         _use_own_token()
         with _listening_locally():
             self._ray.init(
@@ -117,7 +116,7 @@ class Cluster:
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def leave(self) -> None:
-        """Leave the cluster, and end one of our own. A cluster that was joined before stays joined."""
+        """Leave the cluster, and end a local Ray. A cluster joined before stays joined."""
         if self._is_ours:
             with _own_signals():
                 self._ray.shutdown()
@@ -134,12 +133,12 @@ def placement(resources: Mapping[str, float | str], nodes: list[Mapping[str, flo
     """Return the options of an actor.
 
     Args:
-        resources: The resources that it takes: `num_cpus`, `num_gpus`, `memory` in bytes, or any other that nodes have
-            by name; and `scheduling_strategy`, `SPREAD` over the nodes or Ray's `DEFAULT`.
+        resources: The resources of the actor: `num_cpus`, `num_gpus`, `memory` in bytes, or any other resource of the
+            nodes by name; and `scheduling_strategy`, `SPREAD` over the nodes or Ray's `DEFAULT`.
         nodes: The resources of the nodes.
 
     Raises:
-        SettingsError: A value is wrong, or no node has as much.
+        SettingsError: A value is wrong, or no node has enough resources.
     """
     amounts = {"num_cpus": LITTLE_CPU, **resources}
     strategy = amounts.pop("scheduling_strategy", "SPREAD")
@@ -166,16 +165,16 @@ def _nowhere(asked: Mapping[str, float], nodes: list[Mapping[str, float]]) -> Se
     if unknown is not None:
         options = {option: name for option, name in _OPTIONS.items() if name in there}
         option = next((option for option, name in _OPTIONS.items() if name == unknown), None)
-        told = repr(option) if option else f"{unknown!r}{closest(unknown, there | options.keys())}"
-        return SettingsError(f"no node of the Ray cluster has {told}; start one that does, or see `ray status`")
+        shown = repr(option) if option else f"{unknown!r}{closest(unknown, there | options.keys())}"
+        return SettingsError(f"no node of the Ray cluster has {shown}; start such a node, or see `ray status`")
     wanted = ", ".join(f"{name} {plain_number(amount)}" for name, amount in asked.items())
     return SettingsError(
-        f"no node of the Ray cluster has {wanted}, which one environment takes; take less, or start one that does"
+        f"no node of the Ray cluster has {wanted} for an environment; request less, or start such a node"
     )
 
 
 def _check_address(address: str | None) -> None:
-    """Check that something listens at an address, which takes Ray itself minutes."""
+    """Check that a server listens at an address. Ray itself takes minutes for this."""
     if address in (None, "auto"):
         return
     host, _, port = str(address).rpartition(":")
@@ -188,26 +187,26 @@ def _check_address(address: str | None) -> None:
         socket.create_connection((host.strip("[]"), int(port)), REACHED_IN).close()
     except (OSError, OverflowError) as error:
         raise EnvironmentStartError(
-            f"nothing answers at {address!r}, where the Ray cluster should be: {error}; see whether its head runs, and "
-            "whether this machine may connect to it"
+            f"the Ray cluster at {address!r} does not answer: {error}; check that its head runs, and that this machine "
+            "may connect to the head"
         ) from error
 
 
 def _short_folder() -> str | None:
-    """Return the folder of Ray's sockets if its own choice would make their paths too long."""
+    """Return a folder for Ray's sockets if Ray's default would make their paths too long."""
     return SHORT_FOLDER if len(tempfile.gettempdir()) > len(SHORT_FOLDER) else None
 
 
 def _in_a_line(error: Exception) -> str:
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]}..."
+    message = " ".join(str(error).split()) or type(error).__name__
+    return message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}..."
 
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
     """Keep the program's handler of SIGTERM.
 
-    Ray sets a handler that leaves no time to clean up, and one below Python that prints a stack trace.
+    Ray sets a Python handler without time for clean-up, and a C handler that prints a stack trace.
     """
     sigaction, kept = ctypes.CDLL(None).sigaction, ctypes.create_string_buffer(_SIGACTION_SIZE)
     is_main = threading.current_thread() is threading.main_thread()
@@ -223,7 +222,7 @@ def _own_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_variables(**variables: str) -> Iterator[None]:
-    """Set variables in the block unless they are set, and restore those that Ray sets there."""
+    """Set unset variables in the block, and afterwards restore these and the ones set by Ray."""
     before = {name: os.environ.get(name) for name in (*variables, *_SET_BY_RAY)}
     os.environ.update({name: value for name, value in variables.items() if before[name] is None})
     try:
@@ -237,16 +236,16 @@ def _own_variables(**variables: str) -> Iterator[None]:
 
 
 def asks_for_token(address: str) -> bool:
-    """Return whether the cluster at an address asks for a token.
+    """Return True if the cluster at an address requires a token.
 
-    A process of its own asks: at a wrong address, Ray's library retries for a minute, prints errors, and may end the
+    A child process connects: at a wrong address, Ray's library retries for a minute, prints errors, and may end the
     process.
 
     Args:
         address: HOST:PORT.
 
     Raises:
-        EnvironmentStartError: The address is not that of a cluster's head.
+        EnvironmentStartError: The address is not a cluster's head.
     """
     try:
         done = subprocess.run(
@@ -260,18 +259,18 @@ def asks_for_token(address: str) -> bool:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise _no_head(address, "it does not speak as one") from error
+        raise _no_head(address, "the server does not answer as a head") from error
     if done.returncode == 0:
         return False
     if "Unauthenticated" in done.stderr:
         return True
-    raise _no_head(address, (done.stderr.strip().splitlines() or ["it said nothing"])[-1])
+    raise _no_head(address, (done.stderr.strip().splitlines() or ["no message"])[-1])
 
 
 def _no_head(address: str, why: str) -> EnvironmentStartError:
     return EnvironmentStartError(
-        f"what answers at {address!r} is not the head of a Ray cluster: {why}; give the address that nodes were "
-        "started with, by `ray start --address`"
+        f"the server at {address!r} is not the head of a Ray cluster: {why}; give the address of `ray start "
+        "--address` on the nodes"
     )
 
 
@@ -283,14 +282,14 @@ def _be_quiet() -> None:
     worker = _module("worker")
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     if hasattr(worker, "_worker_logs_enabled"):
-        worker._worker_logs_enabled = False  # messages of nodes are printed on stdout otherwise
+        worker._worker_logs_enabled = False  # otherwise messages of nodes are printed to stdout
 
 
 def _found_at(address: str) -> str:
     """Return the HOST:PORT of an address.
 
     Args:
-        address: HOST:PORT, or `auto` for the cluster that this machine is part of, or that RAY_ADDRESS names.
+        address: HOST:PORT, or `auto` for the cluster of this machine or of RAY_ADDRESS.
 
     Raises:
         ConnectionError: This machine is part of no cluster.
@@ -303,10 +302,10 @@ def _found_at(address: str) -> str:
 
 
 def _use_token_if(asked: bool) -> None:
-    """Send the user's token to the cluster if it is asked for, and no token otherwise.
+    """Send the user's token to the cluster only if the cluster requires a token.
 
-    Ray itself sends one to a cluster found as `auto` if any Ray on this machine has made a token, and never to an
-    address. If the cluster expects the other, no actor ever starts.
+    Ray itself sends a token to a cluster found as `auto` if any Ray on this machine has made a token, and never to an
+    address. With the wrong choice no actor ever starts.
     """
     if _knows_tokens():
         os.environ[MODE] = "token" if asked else "disabled"
@@ -314,9 +313,10 @@ def _use_token_if(asked: bool) -> None:
 
 
 def _use_own_token() -> None:
-    """Have the next Ray that is started use a token of its own, unless the user has chosen.
+    """Give the local Ray a new token, unless the user has set the mode.
 
-    Ray itself would write one to the user's home. Each head that is started later would ask for it, and refuse nodes.
+    Ray itself would write a token to the user's home. Each head started later would require this token, and refuse
+    nodes.
     """
     if MODE not in os.environ and _knows_tokens():
         os.environ.update({MODE: "token", TOKEN: os.environ.get(TOKEN) or secrets.token_hex(32)})
@@ -324,7 +324,7 @@ def _use_own_token() -> None:
 
 
 def _read_token_anew() -> None:
-    """Have Ray read the variables again, which it caches."""
+    """Clear Ray's cache of the variables."""
     if _knows_tokens():
         raylet = import_module("ray._raylet")
         raylet.Config.initialize("")
@@ -332,15 +332,15 @@ def _read_token_anew() -> None:
 
 
 def _knows_tokens() -> bool:
-    """Return whether this version of Ray has tokens."""
+    """Return True if this version of Ray has tokens."""
     return hasattr(import_module("ray._raylet"), "AuthenticationTokenLoader")
 
 
 @contextlib.contextmanager
 def _listening_locally() -> Iterator[None]:
-    """Have a Ray that is started in the block listen at 127.0.0.1, as it does on systems without clusters.
+    """Make a Ray started in the block listen on 127.0.0.1, as on systems without clusters.
 
-    Otherwise it listens on all networks, and runs any code that is sent to it.
+    Otherwise Ray listens on all networks, and runs any received code.
     """
     constants = _module("ray_constants")
     before = constants.ENABLE_RAY_CLUSTER
@@ -352,7 +352,7 @@ def _listening_locally() -> Iterator[None]:
 
 
 def _session_folder() -> Path:
-    """Return the folder of logs and sockets of the Ray that this process has started."""
+    """Return the folder of logs and sockets of the local Ray."""
     return Path(_module("worker").global_worker.node.get_session_dir_path())
 
 

@@ -1,4 +1,4 @@
-"""The engine `ray`: an actor for each worker, on any node of a Ray cluster, holds an environment."""
+"""The engine `ray`: an actor for each worker, on any node of a Ray cluster, with an environment."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError
-from hermes_env.batch.engine import Done, Go, Plan, at_once
+from hermes_env.batch.engine import Done, Permit, Plan, at_once
 from hermes_env.batch.ray.actor import BatchActor
 from hermes_env.batch.ray.cluster import Cluster, placement, ray_library
-from hermes_env.batch.ray.setup import Making, making_of, setup_of
+from hermes_env.batch.ray.setup import EnvironmentSpec, setup_of, spec_of
 from hermes_env.batch.result import Result, failed, not_begun
 from hermes_env.batch.task import Task, TaskId
 from hermes_env.batch.task_types import TaskTypes
 
 ATTEMPTS = 3
-"""How often a task is tried whose actor was lost before the task began."""
+"""Attempts of a task after the loss of an actor before the task began."""
 FAILURES = 5
-"""Actors in a row that may fail to start, while there is no other, until the tasks that wait fail."""
+"""Actors in a row that fail to start, without any other actor, until the waiting tasks fail."""
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
-"""Backoff in seconds after an actor that failed to start: the first, and the longest."""
+"""Backoff in seconds after an actor failed to start: the first delay, and the longest."""
 CLOSED_IN = 60.0
-"""Seconds for all actors to remove their environments. The rest is removed after the end of its actor."""
+"""Seconds for all actors to remove their environments. Later the clean-up after the end of an actor does it."""
 _CALLS = 3
-"""Calls of an actor at once: of a task, `interrupt` and `close`."""
+"""Concurrent calls of an actor: of a task, `interrupt` and `close`."""
 
 
 class RayEngine:
     """Runs tasks on actors of a Ray cluster, see `Engine`.
 
-    A task goes to any idle actor, and begins once its environment is ready there. Until then it can go to another
-    actor. A lost actor is replaced where Ray finds room.
+    A task is assigned to any idle actor, and begins once the environment is ready there. Until then the task can move
+    to another actor. Ray places the replacement of a lost actor on any node with free resources.
 
     Args:
         plan: The batch.
@@ -58,7 +58,7 @@ class RayEngine:
             raise
         self._class = self._ray.remote(BatchActor).options(max_concurrency=_CALLS, **options)
         self._waiting: deque[asyncio.Future[Any]] = deque()
-        """The tasks that wait for an actor."""
+        """The waits for an actor."""
         self._starting: set[Any] = set()
         self._idle: list[Any] = []
         self._busy: set[Any] = set()
@@ -67,23 +67,20 @@ class RayEngine:
         self._is_interrupted = False
         self._jobs: set[asyncio.Task[None]] = set()
         """The tasks, and the starts of actors."""
-        self.begins: Callable[[Task, Go], object] = at_once
+        self.begins: Callable[[Task, Permit], object] = at_once
         """See `PunctualEngine`."""
-        # Its own loop: calls of Ray may block, which the loop thread of environments must not.
+        # A loop of its own: calls of Ray may block, and must not block the loop thread of environments.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hermes-batch-ray", daemon=True)
         self._thread.start()
 
     def start(self, worker: int, task: Task, done: Done) -> None:
-        """Have a worker begin a task, see `Engine`."""
         self._loop.call_soon_threadsafe(self._spawn, self._work(worker, task, done))
 
     def interrupt(self) -> None:
-        """End the tasks that run, see `Engine`."""
         self._loop.call_soon_threadsafe(self._interrupt)
 
     def close(self) -> None:
-        """Remove all environments and actors, and leave the cluster, see `Engine`."""
         if not self._loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -100,30 +97,30 @@ class RayEngine:
         return job
 
     async def _work(self, worker: int, task: Task, done: Done) -> None:
-        result = _lost_task(task.id, None)  # if it is cancelled, as its actor does not end in time
+        result = _lost_task(task.id, None)  # for a cancelled task, if the actor does not end in time
         try:
             task_type = self._types.of(task)
-            result = await self._result(task, making_of(task_type) if task_type.is_own else None)
+            result = await self._result(task, spec_of(task_type) if task_type.is_own else None)
         except Exception as error:  # a task always has a result
             result = failed(task.id, error, began=False)
         finally:
             done(worker, result)
 
-    async def _result(self, task: Task, making: Making | None) -> Result:
+    async def _result(self, task: Task, spec: EnvironmentSpec | None) -> Result:
         for attempt in range(1, ATTEMPTS + 1):
             actor = await self._acquired()
             if actor is None:
                 break
             try:
-                result: Result | None = await _returned(actor.prepare.remote(task, making))
-            except Exception as error:  # Ray's, of an actor that is lost
+                result: Result | None = await _returned(actor.prepare.remote(task, spec))
+            except Exception as error:  # Ray's error for a lost actor
                 self._drop(actor)
                 if attempt == ATTEMPTS or self._is_interrupted:
                     return failed(task.id, _no_actor(error), began=False)
                 continue
             try:
                 if result is None:
-                    call = actor.run if await self._may_begin(task) else actor.leave
+                    call = actor.run if await self._may_begin(task) else actor.withdraw
                     result = await _returned(call.remote(task))
             except Exception as error:
                 self._drop(actor)
@@ -135,16 +132,16 @@ class RayEngine:
     async def _may_begin(self, task: Task) -> bool:
         answer: asyncio.Future[bool] = self._loop.create_future()
 
-        def go(may_begin: bool) -> None:
+        def permit(may_begin: bool) -> None:
             self._loop.call_soon_threadsafe(_answer, answer, may_begin)
 
-        self.begins(task, go)
+        self.begins(task, permit)
         return await answer
 
     # Actors.
 
     async def _acquired(self) -> Any:  # noqa: ANN401  # Ray's
-        """Wait for an idle actor; None after an interrupt. Raises EnvironmentStartError if none starts."""
+        """Wait for an idle actor; None after an interrupt. Raises EnvironmentStartError if no actor starts."""
         if self._is_interrupted:
             return None
         waiter = self._loop.create_future()
@@ -153,7 +150,7 @@ class RayEngine:
         return await waiter
 
     def _assign(self) -> None:
-        """Give idle actors to the tasks that wait, and start more."""
+        """Assign idle actors to waiting tasks, and start more actors."""
         while self._waiting and self._idle:
             actor = self._idle.pop()
             self._busy.add(actor)
@@ -173,7 +170,7 @@ class RayEngine:
             error = EnvironmentStartError(problem) if problem else None
         except Exception as lost:  # Ray's
             error = _no_actor(lost)
-        if actor not in self._starting:  # it was ended meanwhile
+        if actor not in self._starting:  # killed meanwhile
             return
         self._starting.discard(actor)
         if error:
@@ -199,7 +196,7 @@ class RayEngine:
         self._assign()
 
     def _drop(self, actor: Any) -> None:  # noqa: ANN401
-        """Kill an actor. One that Ray cannot reach may still be there, and is killed when it can."""
+        """Kill an actor. Ray kills an unreachable actor as soon as its node can be reached."""
         self._starting.discard(actor)
         self._busy.discard(actor)
         self._ray.kill(actor)
@@ -240,23 +237,21 @@ async def _returned(reference: Any) -> Any:  # noqa: ANN401  # Ray's
 
 
 def _lost_task(name: TaskId, error: Exception | None) -> Result:
-    """Return the result of a task that may have run when its actor was lost, with Ray's error if there is one."""
-    said = f": {_said(error)}" if error else ""
+    """Return the result of a task that may have run before the loss of the actor, with Ray's error."""
+    reason = f": {_message(error)}" if error else ""
     lost = EnvironmentLostError(
-        f"the actor that held the environment was lost while the task may have run, so it was not run again{said}"
+        f"the actor that held the environment was lost while the task may have run, so the task was not retried{reason}"
     )
     return failed(name, lost, began=True)
 
 
 def _no_actor(error: Exception) -> EnvironmentStartError:
-    """Return the error of an actor that was lost before its task began."""
-    return EnvironmentStartError(
-        f"the actor that was to hold the environment was lost before the task began: {_said(error)}"
-    )
+    """Return the error for an actor lost before the task began."""
+    return EnvironmentStartError(f"the actor for the environment was lost before the task began: {_message(error)}")
 
 
-def _said(error: Exception) -> str:
-    """Return the message of an error of Ray in one line, without details that users do not need."""
+def _message(error: Exception) -> str:
+    """Return the message of an error of Ray on one line, without internal details."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("class_name:", "actor_id:", "namespace:", "pid:", "ip:"))]
-    return " ".join(told[:3]).partition(" Some common causes ")[0][:300] or type(error).__name__
+    kept = [line for line in lines if not line.startswith(("class_name:", "actor_id:", "namespace:", "pid:", "ip:"))]
+    return " ".join(kept[:3]).partition(" Some common causes ")[0][:300] or type(error).__name__

@@ -1,4 +1,4 @@
-"""The settings of a batch as they travel from its driver to the actors."""
+"""The setup of actors: settings, variables, hooks and code of a batch, pickled by the driver."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hermes_env.batch.engine import Plan, Work
 from hermes_env.batch.task_types import TaskType
 
 SECTIONS = ("approvals", "code_execution", "web")
-"""The sections of `config.yaml` that hold where a task runs, and are no settings of its environment."""
+"""The sections of `config.yaml` read on the node of a task: all but the settings of the environment."""
 
 
 def installed_version() -> str:
-    """Return the version of this package, empty where it was not installed."""
+    """Return the version of this package; empty if not installed."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:
@@ -33,42 +33,42 @@ def installed_version() -> str:
 
 
 def configured() -> dict[str, dict[str, object]]:
-    """Return these sections of `config.yaml` here. Raises SettingsError if it cannot be read."""
+    """Return these sections of this node's `config.yaml`. Raises SettingsError if the file cannot be read."""
     return {name: read_config_section(name)[0] for name in SECTIONS}
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
-    """The settings, variables and hooks of an environment. It can be pickled."""
+class EnvironmentSpec:
+    """The settings, variables and hooks of an environment. Can be pickled."""
 
     settings: EnvironmentSettings
-    """All settings, as the driver has them."""
+    """All settings of the driver."""
     variables: Mapping[str, str | None] = field(default_factory=dict, repr=False)
-    """The variables that are passed through, with the driver's values."""
+    """The passed-through variables, with the driver's values."""
     hooks: bytes = field(default=b"", repr=False)
     """The hooks of `create_environment`, pickled by Ray."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The arguments of an actor. It can be pickled."""
+    """The arguments of an actor. Can be pickled."""
 
     version: str
     """The driver's version of this package."""
     sections: Mapping[str, Mapping[str, object]] = field(repr=False)
     """The driver's `configured()`."""
-    making: Making
-    """The environments of tasks without settings of their own."""
+    spec: EnvironmentSpec
+    """The environments of tasks without their own settings."""
     work: bytes = field(repr=False)
-    """The Python code that works on tasks, pickled by Ray; empty if there is none."""
+    """The Python code for tasks, pickled by Ray; empty without code."""
     timeout: float | None
-    """Time limit in seconds of a task that has none."""
+    """Default time limit of a task in seconds."""
     uses: int
-    """The number of tasks that an environment is used for."""
+    """The number of tasks per environment."""
 
 
-def making_of(task_type: TaskType) -> Making:
-    """Return how an environment is made on any node, by the driver's settings, variables and hooks.
+def spec_of(task_type: TaskType) -> EnvironmentSpec:
+    """Return the spec of an environment for any node, from the driver's settings, variables and hooks.
 
     Raises:
         SettingsError: A hook cannot be sent to another machine.
@@ -76,7 +76,7 @@ def making_of(task_type: TaskType) -> Making:
     settings = task_type.settings
     hooks = {} if isinstance(settings, EnvironmentSettings) else TaskSettings(settings).hooks
     variables = {name: os.environ.get(name) for name in task_type.loaded.env_passthrough}
-    return Making(task_type.loaded, variables, _pickled(dict(hooks), "a hook") if hooks else b"")
+    return EnvironmentSpec(task_type.loaded, variables, _pickled(dict(hooks), "a hook") if hooks else b"")
 
 
 def setup_of(plan: Plan, base: TaskType) -> Setup:
@@ -84,17 +84,17 @@ def setup_of(plan: Plan, base: TaskType) -> Setup:
 
     Args:
         plan: The batch.
-        base: The type of tasks without settings of their own.
+        base: The type of tasks without their own settings.
 
     Raises:
-        SettingsError: The work, or a hook, cannot be sent to another machine, or `config.yaml` cannot be read.
+        SettingsError: The work or a hook cannot be sent to another machine, or `config.yaml` cannot be read.
     """
     work = _pickled_work(plan.work) if plan.work else b""
-    return Setup(installed_version(), configured(), making_of(base), work, plan.timeout, plan.uses)
+    return Setup(installed_version(), configured(), spec_of(base), work, plan.timeout, plan.uses)
 
 
 def _pickled_work(work: Work) -> bytes:
-    """Pickle Python code, with its module if that is a file of the user's own, which no node has."""
+    """Pickle Python code. A module that is not installed is pickled too, because no node has the file."""
     cloudpickle: Any = _cloudpickle()
     module = sys.modules.get(getattr(work, "__module__", None) or "")
     if module is None or module.__name__ == "__main__" or _is_installed(module.__name__):
@@ -126,12 +126,12 @@ def _pickled(value: object, called: str) -> bytes:
         data: bytes = cloudpickle.dumps(value)
     except Exception as error:  # the user's objects may raise anything
         raise SettingsError(
-            f"{called} cannot be sent to another machine: {error}; have it make there what it needs, such as a "
-            "connection or a lock"
+            f"{called} cannot be sent to another machine: {error}; create objects such as connections and locks "
+            "inside the function"
         ) from error
     return data
 
 
 def unpickled(data: bytes) -> Any:  # noqa: ANN401  # any object of the user
-    """Return an object that the driver has pickled."""
+    """Return an object pickled by the driver."""
     return _cloudpickle().loads(data)

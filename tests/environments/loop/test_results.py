@@ -74,7 +74,7 @@ def test_a_call_on_the_loops_own_thread_is_refused(thread: LoopThread) -> None:
         return loop.run(right)
 
     assert not thread.is_current
-    with pytest.raises(TerminalError, match="own thread"):
+    with pytest.raises(TerminalError, match="on the loop thread"):
         loop.run(work)
 
 

@@ -240,6 +240,7 @@ def test_a_start_that_raises_anything_is_told_to_the_one_who_waits(moody, mood, 
 
 
 def test_nothing_is_left_behind_a_pool(make) -> None:
+    make().close()  # the loop thread keeps its descriptors
     descriptors = open_descriptors()
     with make(min=4, max=8) as pool, ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: Borrower(pool).join(), range(16)))

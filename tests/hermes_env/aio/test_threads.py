@@ -19,7 +19,7 @@ from environments import CallCancelledError, CommandResult, TerminalError
 from environments.approvals import CommandRequest
 from environments.loop import Call, WorkerThread
 from hermes_env.aio import AsyncEnvironment, aexecute_code, limit_threads
-from hermes_env.aio.calls import awaited, awaited_at_home, in_thread
+from hermes_env.aio.calls import awaited, awaited_on_callers_loop, in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -141,10 +141,10 @@ async def test_a_callback_of_a_call_that_is_over_is_cancelled(anyio_backend: str
         pytest.fail("its call is over")
 
     def take() -> None:
-        callbacks.append((copy_context(), awaited_at_home(tell)))
+        callbacks.append((copy_context(), awaited_on_callers_loop(tell)))
 
     callbacks: list[tuple[Context, Callable[[], object]]] = []
-    callback = awaited_at_home(tell)
+    callback = awaited_on_callers_loop(tell)
     await in_thread(take)
     context, taken = callbacks[0]
     for each in (taken, callback):
@@ -168,7 +168,7 @@ async def test_a_cancellation_is_not_lost_while_callbacks_are_ended(anyio_backen
 
     def call_back() -> None:
         with pytest.raises(CallCancelledError):
-            awaited_at_home(hang)()
+            awaited_on_callers_loop(hang)()
 
     def leave_a_callback() -> None:
         others.submit(copy_context().run, call_back)

@@ -251,7 +251,7 @@ def test_a_batch_is_given_up_when_no_environment_starts_and_its_tasks_stay_to_be
     def act(task: Task, _: int) -> Result:
         return Result(task.id, "error", error=f"container {len(task.id) * 17} has no such image", began=False)
 
-    with pytest.raises(EnvironmentStartError, match=r"given up, as no environment starts: container .* no such image"):
+    with pytest.raises(EnvironmentStartError, match=r"aborted, as no environment starts: container .* no such image"):
         run_batch(tasks(300), "local", engine=lambda _: ScriptedEngine(act), out=tmp_path / "out")
     assert list(read_results(tmp_path / "out")) == []
     assert run_batch(tasks(300), "local", engine=lambda _: ScriptedEngine(well), out=tmp_path / "out").ok

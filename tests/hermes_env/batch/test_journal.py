@@ -131,7 +131,7 @@ def test_two_runs_on_one_file_refuse_each_other_by_whatever_name(path: Path) -> 
     (path.parent / "link").symlink_to(path.parent)
     other = path.parent / "link" / path.name
     journal = Journal(path)
-    with pytest.raises(TerminalError, match=r"another run adds to .*; wait until it has ended"):
+    with pytest.raises(TerminalError, match=r"another run is writing to .*; wait until it has ended"):
         Journal(other)
     journal.close()
     Journal(other).close()
@@ -183,7 +183,7 @@ def test_a_file_of_something_else_is_refused_and_stays_as_it_was(path: Path) -> 
         assert not begun_file(path).exists()
     path.unlink()
     begun_file(path).write_text("notes\n")
-    with pytest.raises(TerminalError, match="is not what a batch writes"):
+    with pytest.raises(TerminalError, match="does not hold the marks of a batch"):
         Journal(path)
     assert begun_file(path).read_text() == "notes\n"
     assert not path.exists()
@@ -193,7 +193,7 @@ def test_results_that_are_gone_while_tasks_have_begun_are_asked_for(path: Path) 
     written(path)
     path.unlink()
     marks = begun_file(path).read_bytes()
-    with pytest.raises(TerminalError, match=r"is gone, and .* says that tasks have begun; bring it back"):
+    with pytest.raises(TerminalError, match=r"is gone, but .* lists tasks that have begun; restore the file"):
         Journal(path)
     assert not path.exists()
     assert begun_file(path).read_bytes() == marks
@@ -225,7 +225,7 @@ def test_a_full_disk_is_told_and_leaves_whole_lines(path: Path) -> None:
     journal = Journal(path)
     journal.begin(["a", "b"])
     journal.add([Result("a", "success", "x" * 2000)])
-    with pytest.raises(TerminalError, match=r"cannot write .*: File too large; what it holds stays"):
+    with pytest.raises(TerminalError, match=r"cannot write .*: File too large; its results stay"):
         journal.add([Result("b", "success", "x" * 2000)])
     assert path.read_bytes().endswith(b"}\n")
     journal.close()

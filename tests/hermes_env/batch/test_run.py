@@ -134,7 +134,7 @@ def test_python_code_works_on_tasks_and_returns_what_it_likes() -> None:
     assert "in work" in found["raises"].output
     assert found["exits"].status == "error"
     assert "cannot be written as JSON" in (found["odd"].error or "")
-    assert "something of type int" in (found["wrong"].error or "")
+    assert "an object of type int" in (found["wrong"].error or "")
 
 
 def test_an_interrupt_ends_the_wait_for_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_task_with_settings_of_its_own_runs_there(tmp_path: Path) -> None:
 def test_an_environment_that_can_never_start_ends_the_batch(tmp_path: Path) -> None:
     settings = {"backend": "local", "cwd": str(tmp_path / "missing")}
     tasks = [{"id": str(number), "command": "true"} for number in range(100)]
-    with pytest.raises(EnvironmentStartError, match="the batch is given up, as no environment starts"):
+    with pytest.raises(EnvironmentStartError, match="the batch is aborted, as no environment starts"):
         run_batch(tasks, settings, out=tmp_path / "out")
     assert (tmp_path / "out").read_text() == ""
 

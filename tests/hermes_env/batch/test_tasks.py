@@ -12,7 +12,7 @@ from environments import load_settings
 from environments.errors import SettingsError, TerminalError
 from hermes_env.batch import Result, Task, TaskError, run_batch
 from hermes_env.batch.result import result_of
-from hermes_env.batch.source import Source
+from hermes_env.batch.source import TaskSource
 from hermes_env.batch.task_types import TaskTypes
 
 
@@ -43,8 +43,8 @@ WRONG_LINES = [
     (line(id="a", command="true", settings={"timout": 1}), "argument timout: no such setting"),
     (line(id="a", command="true", settings={"backend": "dokcer"}), "unknown backend 'dokcer'"),
     (line(id="a", command="true", settings={"container_memory": 5}), "cannot enforce container_memory"),
-    (line(id=1, command="true") + line(id=1.0, script="1"), "a task before it has the id 1.0, too"),
-    (line(id="first", command="true"), "a task before it has the id 'first', too"),
+    (line(id=1, command="true") + line(id=1.0, script="1"), "an earlier task has the same id 1.0"),
+    (line(id="first", command="true"), "an earlier task has the same id 'first'"),
     ("[1]\n", "a task is an object with an id and a command or a script, and this is a list"),
     ("{'id'}\n", "it is not valid JSON"),
 ]
@@ -102,7 +102,7 @@ def test_tasks_come_by_a_pipe_that_has_a_name(tmp_path: Path) -> None:
 def test_only_the_ids_of_a_file_stay_in_memory(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text("".join(line(id=str(number), command="x" * 1000) for number in range(100)))
-    source = Source(file, TaskTypes("local"), has_work=False)
+    source = TaskSource(file, TaskTypes("local"), has_work=False)
     assert len(source.ids or ()) == 100
     assert [task.id for task in source] == [str(number) for number in range(100)]
     source.close()
@@ -145,11 +145,11 @@ WRONG_ARGUMENTS: list[tuple[dict[str, object], type[Exception], str]] = [
     ({"work": lambda env: env}, TypeError, r"work cannot be called as work\(env, task\): too many positional"),
     ({"interrupt": 3}, TypeError, r"interrupt is of type int; give a threading\.Event"),
     ({"imge": "x", "settings": "docker"}, SettingsError, r"argument imge: no such setting of backend 'docker'"),
-    ({"cwd": "/", "settings": load_settings("local")}, SettingsError, "argument cwd: settings is what load_settings"),
+    ({"cwd": "/", "settings": load_settings("local")}, SettingsError, "cwd: settings comes from load_settings"),
     ({"worker": 3}, SettingsError, "argument worker: no such setting"),
     ({"out": "-"}, TerminalError, "results cannot go to '-'; give a file"),
-    ({"address": "auto"}, SettingsError, "an address: the engine 'threads' runs all in this process"),
-    ({"resources": {"num_cpus": 1}}, SettingsError, "resources: the engine 'threads' runs all in this process"),
+    ({"address": "auto"}, SettingsError, "an address: engine 'threads' runs all tasks in this process"),
+    ({"resources": {"num_cpus": 1}}, SettingsError, "resources: engine 'threads' runs all tasks in this process"),
 ]
 
 
@@ -167,7 +167,7 @@ def test_a_result_without_success_has_an_exit_code_or_an_error() -> None:
             result_of("a", {"status": status}),
             Result.of_line(Result("a", status).to_line()),
         ):
-            assert result.error == f"it ended with status {status} and without an exit code"
+            assert result.error == f"the task ended with status {status} and without an exit code"
         assert Result("a", status, exit_code=3).error is None
     assert Result("a", "success").error is None
 

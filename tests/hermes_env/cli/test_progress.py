@@ -9,7 +9,7 @@ import pytest
 
 from environments.conformance.check import wait_until
 from hermes_env import progress
-from hermes_env.progress import ShownLook
+from hermes_env.progress import InventoryDisplay
 
 
 class Terminal(io.StringIO):
@@ -29,10 +29,10 @@ def on_terminal(patch: pytest.MonkeyPatch, patience: float) -> Terminal:
 
 def test_one_line_of_a_terminal_names_what_is_still_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = on_terminal(monkeypatch, 0.0)
-    with ShownLook() as shown:
-        shown.tell(["docker", "mo\x1b[2Jdal"])
+    with InventoryDisplay() as shown:
+        shown.update(["docker", "mo\x1b[2Jdal"])
         assert wait_until(lambda: "looking at docker, modal" in stderr.getvalue(), 60)
-        shown.tell(["modal"])
+        shown.update(["modal"])
         assert wait_until(lambda: "looking at modal" in stderr.getvalue(), 60)
     assert "\x1b[2J" not in stderr.getvalue()
     assert stderr.getvalue().endswith("\x1b[2K"), "the line is gone in the end"
@@ -40,23 +40,23 @@ def test_one_line_of_a_terminal_names_what_is_still_looked_at(monkeypatch: pytes
 
 def test_what_is_quick_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = on_terminal(monkeypatch, 60.0)
-    with ShownLook() as shown:
-        shown.tell(["docker"])
+    with InventoryDisplay() as shown:
+        shown.update(["docker"])
     assert stderr.getvalue() == ""
 
 
 def test_nothing_is_told_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(sys, "stderr", file := io.StringIO())
-    with ShownLook() as shown:
-        shown.tell(["docker"])
-        shown.tell([])
+    with InventoryDisplay() as shown:
+        shown.update(["docker"])
+        shown.update([])
     assert file.getvalue() == ""
 
 
 def test_each_backend_is_a_line_that_stays_where_steps_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = on_terminal(monkeypatch, 0.0)
-    with ShownLook(verbose=1) as shown:
-        shown.tell(["docker", "modal"])
-        shown.tell(["modal"])
+    with InventoryDisplay(verbose=1) as shown:
+        shown.update(["docker", "modal"])
+        shown.update(["modal"])
     assert stderr.getvalue() == "hermes-env: looking at docker, modal\n"

@@ -173,7 +173,7 @@ def test_a_signal_ends_what_runs_and_writes_it_down_and_meanwhile_no_other_run_a
     process = start_hermes_env("batch", tasks, "--out", str(out), "--workers", "2")
     assert wait_until(lambda: len(having(nap)) >= 2, 60)
     done = hermes_env("batch", tasks, "--out", str(out))
-    assert done.returncode == 125 and "another run adds to" in done.stderr
+    assert done.returncode == 125 and "another run is writing to" in done.stderr
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

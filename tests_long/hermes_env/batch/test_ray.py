@@ -211,9 +211,7 @@ def test_something_else_at_the_address_of_a_cluster_is_told(monkeypatch: pytest.
     monkeypatch.setattr(ray_clusters, "PROBED_IN", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(
-            EnvironmentStartError, match=f"what answers at '{address}' is not the head of a Ray cluster"
-        ):
+        with pytest.raises(EnvironmentStartError, match=f"the server at '{address}' is not the head of a Ray cluster"):
             ray_clusters.asks_for_token(address)
 
 
@@ -221,7 +219,7 @@ def test_an_address_where_no_cluster_is_is_told(hermes_env, tmp_path: Path, out:
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text('{"id": "1", "command": "true"}\n')
     for address, told in {
-        "127.0.0.1:1": "nothing answers at '127.0.0.1:1', where the Ray cluster should be",
+        "127.0.0.1:1": "the Ray cluster at '127.0.0.1:1' does not answer",
         "nonsense": "the address of a Ray cluster is 'nonsense'; give the HOST:PORT of its head",
         "ray://127.0.0.1:1": "the address of a Ray cluster is 'ray://127.0.0.1:1'; give the HOST:PORT of its head",
     }.items():
