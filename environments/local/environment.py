@@ -30,7 +30,7 @@ class LocalEnvironment(PersistentShellEnvironment):
     backend = "local"
     settings_class = LocalSettings
     same_machine = True
-    ends_with_program = True
+    has_watchdog = True
     can_hunt = True
 
     @classmethod
