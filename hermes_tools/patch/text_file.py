@@ -115,7 +115,7 @@ class TextFile:
         return ((_BOM if self.bom else "") + text).encode("utf-8", "surrogateescape")
 
     def replaced(self, old: str, new: str) -> TextFile:
-        """Return a copy with every occurrence of a text replaced. Raises FileSizeError if the copy would be too large."""
+        """Return a copy with every occurrence of a text replaced. Raises FileSizeError if too large."""
         count = self.text.count(old)
         self._check_growth(count * (len(new) - len(old)), count * (new.count("\n") - old.count("\n")))
         if "\n" in old + new and 0 in self.crlf and 1 in self.crlf:
