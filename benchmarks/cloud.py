@@ -1,4 +1,4 @@
-"""What is measured on every cloud service: a stand-in for it on this machine, behind a link with a round-trip time."""
+"""The measurements of every cloud service: a stand-in on this machine, behind a link with a round-trip time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.tool_calls import tool_call_times
 from environments import BaseEnvironment, EnvironmentStartError, create_environment
 
 ROUND_TRIPS = (0.03, 0.08)
-"""Seconds: to a service on the same continent, and to one on another."""
+"""Seconds to a service on the same continent, and on another."""
 CALLS = 20
 RAW_IS = "a round trip to the stand-in"
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -38,7 +38,7 @@ class Cloud:
     """Makes a call of the service's own client that runs `true` in the environment's sandbox."""
     exec_name: str
     disconnect: Action = lambda: None
-    """Closes what the client keeps for the process: the next one is behind another link."""
+    """Closes the client's parts that last for the process, as the next link needs new ones."""
 
 
 def rows_of(cloud: Cloud) -> Iterator[Row]:
@@ -66,11 +66,11 @@ def _rows(cloud: Cloud, env: BaseEnvironment, round_trip: float) -> Iterator[Row
 
 @contextlib.contextmanager
 def stand_in(module: str, round_trip: float) -> Iterator[None]:
-    """Run a stand-in, and point this process's client of the service at it.
+    """Run a stand-in, and point this process's client of the service there.
 
     Args:
         module: The server.
-        round_trip: Seconds that everything takes to it and back.
+        round_trip: Seconds of a round trip.
     """
     child = subprocess.Popen(
         [sys.executable, "-m", module, "--round-trip-ms", str(round_trip * 1000)],

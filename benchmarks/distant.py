@@ -1,4 +1,4 @@
-"""A link that takes its time: a TCP port in front of another one, behind which everything comes later."""
+"""A slow link: a TCP port in front of another port, which delays every piece."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PIECE = 64 * 1024
 
 @contextlib.contextmanager
 def distant(port: int, one_way: float) -> Iterator[int]:
-    """Stand in front of a port of this machine, and give the port to connect to instead.
+    """Listen in front of a port of this machine, and yield the port to connect to.
 
     Args:
-        port: The port that it leads to.
-        one_way: Seconds that each piece is under way, in either direction. Pieces do not wait for each other.
+        port: The target of the link.
+        one_way: Seconds of delay in either direction. Pieces do not wait for each other.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     opened: list[socket.socket] = [listener]

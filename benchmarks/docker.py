@@ -95,7 +95,7 @@ def container_of(env: BaseEnvironment) -> str:
 
 
 def peers_asked(python: str) -> tuple[dict[Kind, dict[str, object]], dict[str, str]]:
-    """Return what peers open for a container, and why others cannot.
+    """Return the arguments of peers for a container, and the reasons for missing peers.
 
     Args:
         python: The version of the Python in the image.

@@ -1,4 +1,4 @@
-"""What is measured on every engine, this machine among them: commands, scripts, their tool calls, tools and files."""
+"""The measurements of every engine and of this machine: commands, scripts, tool calls, tools and files."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ FILE_SIZE = 100_000_000
 CALLS, FILE_CALLS = 100, 20
 LINE = f"{RAW}: a line"
 SELDOM = 25
-"""Turns of a command here for one of what takes a hundred times as long."""
+"""Turns of our command for one turn of a way that takes a hundred times as long."""
 _MESSAGE = b'{"tool":"noop"}\n'
 TARGET_FILE = "/var/tmp/hermes-benchmark"
-"""Where a large file is copied to, and from."""
+"""The path in the target of a large file, which is copied there and back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """How many times the raw cost things may take; None is not said."""
+    """The goals, as multiples of the raw cost; None without a goal."""
 
     command: float | None = None
     call: float | None = None
@@ -39,12 +39,12 @@ class Goals:
     script: float | None = None
     script_with_call: float | None = None
     session: float | None = 5
-    """How many times our own command a script in a Python that lasts may take."""
+    """The goal of a script in a `PythonSession`, as a multiple of our own command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """How the engine's own client library or program copies a file to `TARGET_FILE`, and that to a file here."""
+    """Copies by the engine's own client: a file to `TARGET_FILE`, and that to a file here."""
 
     put: Callable[[Path], object]
     get: Callable[[Path], object]
@@ -60,25 +60,25 @@ class Engine:
     bash: RawProcess
     """A bash in the target."""
     cat: RawProcess | None = None
-    """A `cat` in the target, for the least that a line there and back can cost."""
+    """A `cat` in the target, for the least cost of a line there and back."""
     clients: Mapping[str, Callable[[Sequence[str]], object]]
-    """What runs one command there by what the engine comes with, by name."""
+    """Runs of one command by the engine's own client, by name."""
     peers: Mapping[str, Peer]
     missing: Mapping[str, str]
-    """Why other peers are not here."""
+    """The reasons for missing peers."""
     goals: Goals
     peer_calls: int = 5
     """Tool calls in one turn of a peer's script."""
     transport: TransportName = "relay"
     """The quickest way of a tool call."""
     python: Timer | None = None
-    """Starts Python in the target by the least that can do it, where that is not the bash."""
+    """Starts Python in the target by a cheaper way than the bash, if there is one."""
     call: Timer | None = None
-    """Makes JSON round trips by the least that can, where that is not a Python of the bash."""
+    """Makes JSON round trips by a cheaper way than a Python of the bash, if there is one."""
     call_is: str = "a JSON round trip between a Python there and this one, over one stream"
     copying: Copying | None = None
     more: Mapping[str, Timer] = field(default_factory=dict)
-    """What else runs one command there, by name."""
+    """Other runs of one command there, by name."""
 
 
 def rows_of(engine: Engine) -> Iterator[Row]:

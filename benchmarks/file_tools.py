@@ -1,4 +1,4 @@
-"""The tools for files beside a one-shot, and beside the shell command that does the least of the same work."""
+"""The tools for files beside a one-shot, and beside the smallest shell command for the same work."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from environments import BaseEnvironment
 from hermes_tools import model_tools
 
 GOAL = 3
-"""How many one-shots a call may take."""
+"""The goal of a call, as a multiple of a one-shot."""
 LOOPS = 2
-"""Busy loops beside what is measured at load."""
+"""Busy loops beside a measurement at load."""
 _FOLDER = "/tmp/hermes-benchmark-files"
-"""In the target. It is removed."""
+"""A folder in the target, removed at the end."""
 _TREE = f"{_FOLDER}/tree"
 _MAKE_TREE = f"""
 mkdir -p {_TREE} && for file in 1 2 3 4 5 6 7 8 9; do
@@ -39,12 +39,12 @@ class _Answer(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of a tool, as a row has it."""
+    """One call of a tool, the work of a row."""
 
     what: str
     do: Action
     raw: str
-    """Shell text that does the same, without a check."""
+    """Shell text for the same work, without checks."""
     raw_is: str
 
 
@@ -133,7 +133,7 @@ def _calls(tools: Mapping[str, Callable[..., object]]) -> list[_Call]:
 
 @contextlib.contextmanager
 def busy_loops() -> Iterator[None]:
-    """Keep processors of this machine busy, which competes with what is measured."""
+    """Keep processors of this machine busy, beside a measurement."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(LOOPS)]
     try:
         yield

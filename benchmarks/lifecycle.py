@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 READY = 2
-"""Environments that the pool holds ready."""
+"""The number of ready environments in the pool."""
 POOL_GOAL = 0.02
-"""Seconds to a first command in one of a pool."""
+"""The goal of a first command from a pool, in seconds."""
 ROUNDS = 8
 RAW_IS = "the engine's create, start and remove of the same container, by docker-py"
 
@@ -53,7 +53,7 @@ def rows() -> Iterator[Row]:
 
 
 def _recipe(api: APIClient, env: BaseEnvironment) -> dict[str, Any]:
-    """Return what makes a container that is like that of an environment."""
+    """Return a function that makes a container like that of an environment."""
     found = api.inspect_container(container_of(env))
     return {
         "image": found["Image"],

@@ -51,7 +51,7 @@ def rows() -> Iterator[Row]:
 
 
 def _reported(env: BaseEnvironment) -> Row:
-    """Measure a command beside its very text: what our Python adds to what bash has to do."""
+    """Measure a command beside the same text in a bash: the part of our Python."""
     with VeryText("true") as bash:
         measured = in_turn(
             {RAW: clocked(bash.run), OURS: clocked(lambda: env.execute("true"))}, seconds=2, least_rounds=200
@@ -61,7 +61,7 @@ def _reported(env: BaseEnvironment) -> Row:
 
 
 def _beside_computing(env: BaseEnvironment, bash: PipedProcess) -> Row:
-    """Measure a command while another thread computes, for whose interpreter lock each hand-over waits."""
+    """Measure a command beside a computing thread, whose interpreter lock each hand-over waits for."""
     ended = threading.Event()
 
     def compute() -> None:

@@ -1,4 +1,4 @@
-"""Very many environments at once: each with a thread of its caller's, and all awaited by one."""
+"""Very many environments at once: each with a caller's thread, and all awaited in one thread."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from hermes_env.aio import AsyncEnvironment
 
 COUNT = 200
 COUNTS = (1, 20, COUNT)
-"""Environments that are awaited at once."""
+"""Numbers of environments that are awaited at once."""
 ROUNDS = 5
 SECONDS = 1.0
-"""How long all run commands in one round."""
+"""Seconds of one round."""
 GOAL = 10_000
 """Commands a second."""
 AWAITED_GOAL = 1.25
-"""How many times the time of a caller's threads the same may take that is awaited."""
+"""The goal of awaited commands, as a multiple of commands in callers' threads."""
 MADE_GOAL = 0.5
-"""Seconds in which all are made, and run a command each."""
+"""The goal of making all and running a command in each, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What very many environments take, in a process of their own."""
+    """The cost of very many environments, in a process of their own."""
 
     made: Sequence[float]
-    """Seconds in which all were made and ran a command each, in some rounds."""
+    """Seconds to make all and run a command in each, by round."""
     raw_made: Sequence[float]
-    """The same of as many bare shells."""
+    """The same for as many bare shells."""
     memory: float
     """Bytes of each, in this process."""
     threads: float
@@ -48,25 +48,25 @@ class Found:
     descriptors: float
     """Descriptors of each, in this process."""
     ours: Sequence[float]
-    """Seconds for each command, of all together, in some rounds."""
+    """Seconds for each command, of all together, by round."""
     raw: Sequence[float]
-    """The same of as many bare shells."""
+    """The same for as many bare shells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """What commands take that are awaited in asyncio, by the number of environments, in a process of their own."""
+    """The cost of commands that are awaited in asyncio, by the number of environments, in a process of their own."""
 
     ours: Mapping[int, Sequence[float]]
-    """Seconds for each command, of all together, in some rounds."""
+    """Seconds for each command, of all together, by round."""
     by_threads: Mapping[int, Sequence[float]]
-    """The same where each environment has a thread of its caller's."""
+    """The same with a caller's thread for each environment."""
     threads: Mapping[int, int]
     """Threads of the process while they are awaited."""
 
 
 def rows() -> Iterator[Row]:
-    """Measure what each of them takes, in a fresh process: in this one memory may lie free from before."""
+    """Measure the cost of each in a fresh process, as memory may lie free in this one."""
     found = in_fresh_process(_measured)
     ours, raw = Times.of(found.ours), Times.of(found.raw)
     rates = f"{1 / ours.median:,.0f} commands/s (goal: {GOAL:,}), raw {1 / raw.median:,.0f}"
@@ -103,7 +103,7 @@ def rows() -> Iterator[Row]:
 
 
 def seconds_each(actions: Sequence[Callable[[], object]], seconds: float = SECONDS) -> float:
-    """Return how many seconds there are for each call, where each action is called by a thread of its own."""
+    """Return the seconds for each call, with each action called by a thread of its own."""
     ready = threading.Barrier(len(actions) + 1)
     end = [0.0]
 
@@ -125,7 +125,7 @@ def seconds_each(actions: Sequence[Callable[[], object]], seconds: float = SECON
 
 
 def command_of(env: BaseEnvironment) -> Callable[[], object]:
-    """Return the action that all of them do at once."""
+    """Return the action that all environments do at once."""
     return lambda: env.execute("true")
 
 

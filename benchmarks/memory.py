@@ -1,4 +1,4 @@
-"""How much memory this process takes, as Linux counts it."""
+"""The memory of this process, as Linux counts it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ _SELF = Path("/proc/self")
 
 
 def resident_bytes() -> int:
-    """Return what it takes now."""
+    """Return the resident bytes of this process."""
     return _status("VmRSS")
 
 
 def peak_bytes() -> int:
-    """Return the most it took since the last `forget_peak`."""
+    """Return the peak since the last `forget_peak`."""
     return _status("VmHWM")
 
 
 def forget_peak() -> int:
-    """Begin to look for the most anew, and return what it takes now."""
+    """Reset the peak, and return the resident bytes."""
     (_SELF / "clear_refs").write_text("5")
     return resident_bytes()
 

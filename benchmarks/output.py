@@ -1,4 +1,4 @@
-"""A command that prints very much."""
+"""A command with very large output."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ COMMAND = "head -c 1000000000 /dev/zero"
 READ_SIZE = 256 * 1024
 ROUNDS = 3
 MOST = 20e6
-"""Bytes that this process may grow by."""
+"""The goal for the growth of this process, in bytes."""
 
 
 def rows() -> Iterator[Row]:
-    """Measure the reading of 1 GB, and how much memory that takes here."""
+    """Measure the reading of 1 GB, and the growth of this process."""
     raw, ours, grown = [], [], []
     with create_environment("local") as env:
         env.execute("true")

@@ -1,4 +1,4 @@
-"""Docker and Singularity on a host over SSH: this one, by a server of our own behind a link with a round-trip time."""
+"""Docker and Singularity over SSH: on this machine, by a server of our own behind a slow link."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from environments import BaseEnvironment, TerminalError, create_environment
 ONE_WAY = 0.02
 """Seconds from here to the host."""
 MORE = 2
-"""Round trips that a command in a container may take more than the same command on the host."""
+"""The goal: further round trips of a command in a container, beside the same command on the host."""
 
 
 def rows() -> Iterator[Row]:

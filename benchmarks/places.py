@@ -1,4 +1,4 @@
-"""Where the peers work: the same targets as this package's."""
+"""The targets of the peers: the same as this package's."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from environments import load_settings
 
 DOCKER_IMAGE = "e2e-python:bookworm"
-"""The image that e2e/setup makes, where the settings name none."""
+"""The image of e2e/setup, if the settings name none."""
 _SANDBOX = Path(os.environ.get("E2E_STATE") or "/var/cache/e2e") / "e2e-python.sandbox"
 
 
 def docker_image() -> str:
-    """Return the image of all containers: what the settings name, or what e2e/setup makes."""
+    """Return the image of all containers: that of the settings, or of e2e/setup."""
     return load_settings("docker").docker.image or DOCKER_IMAGE
 
 

@@ -1,4 +1,4 @@
-"""The least that talking to a process costs: one line to it and one back, over pipes."""
+"""The raw cost of an exchange with a process: one line each way, over pipes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import IO, Protocol, Self
 
 NOTHING = b"true; echo x\n"
-"""For a shell: do nothing, and say when."""
+"""Shell text: do nothing, and print a line."""
 
 
 class RawProcess(Protocol):

@@ -1,4 +1,4 @@
-"""A host over SSH: this one, by a server of our own on the loopback interface."""
+"""A host over SSH: this machine, by a server of our own on the loopback interface."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def rows() -> Iterator[Row]:
 
 
 class Host:
-    """A host over SSH, with the ways to it without this package: one `ssh` for all by a ControlMaster, and paramiko.
+    """A host over SSH, with other clients: `ssh` with one ControlMaster, and paramiko.
 
     Args:
-        folder: What `start_server` has filled.
-        port: Where it is, or where a link to it begins.
-        opened: What all ends with.
+        folder: The folder of `start_server`.
+        port: The port of the server, or of a link in front.
+        opened: Closes all at its end.
     """
 
     def __init__(self, folder: Path, port: int, opened: contextlib.ExitStack) -> None:
@@ -112,7 +112,7 @@ class Host:
 
     @property
     def ways(self) -> dict[str, Callable[[Sequence[str]], object]]:
-        """What runs one command there, by name."""
+        """Runs of one command there, by name."""
         return {
             "`ssh`, ControlMaster": lambda words: subprocess.run(
                 [*self._ssh, shlex.join(words)], capture_output=True, check=True
@@ -122,7 +122,7 @@ class Host:
 
     @property
     def peer_place(self) -> dict[str, object]:
-        """What a peer opens."""
+        """The arguments of a peer for its place."""
         known = {"host": "127.0.0.1", "port": str(self._port), "user": Path.home().owner()}
         return {"place": "ssh", "ssh": {**known, "key": f"{self._folder}/key", "config": f"{self._folder}/client"}}
 
@@ -134,9 +134,9 @@ class Host:
 
 
 def start_server(folder: Path, opened: contextlib.ExitStack) -> int:
-    """Start a server on this machine, which ends with `opened`, and return its port.
+    """Start a server on this machine, and return its port. The server ends with `opened`.
 
-    Its client's settings are in the folder.
+    The client's settings are in the folder.
     """
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:

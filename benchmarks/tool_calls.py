@@ -1,4 +1,4 @@
-"""One call of a tool that does nothing, from a script: measured inside of the script."""
+"""One call of an empty tool, measured inside the script."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def call():
 
 
 def tool_call_times(env: BaseEnvironment, transport: TransportName, calls: int = CALLS) -> Sequence[float]:
-    """Return how long each of some calls took, in seconds.
+    """Return the seconds of each call.
 
     Raises:
-        CannotDoError: The script did not end well.
+        CannotDoError: The script failed.
     """
 
     def noop() -> None:
@@ -58,7 +58,7 @@ def tool_call_times(env: BaseEnvironment, transport: TransportName, calls: int =
 
 
 def socket_times(calls: int = CALLS) -> Sequence[float]:
-    """Return how long each of some JSON round trips over a Unix socket took, in seconds, between two processes."""
+    """Return the seconds of each JSON round trip over a Unix socket between two processes."""
     with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX) as listener:
         path = str(Path(directory, "socket"))
         listener.bind(path)
@@ -73,11 +73,11 @@ def socket_times(calls: int = CALLS) -> Sequence[float]:
 
 
 def stream_times(bash: RawProcess, calls: int = CALLS) -> Sequence[float]:
-    """Return how long each of some JSON round trips took, in seconds, between a Python in a target and this one.
+    """Return the seconds of each JSON round trip between a Python in a target and this one.
 
     Args:
-        bash: A shell there. The Python has its stream for as long as it runs.
-        calls: How many.
+        bash: A shell there. The Python uses its stream.
+        calls: The number of round trips.
     """
     said = bash.round_trip(f"python3 -c {shlex.quote(_RAW_OVER_STREAM + TIMED.format(calls=calls))}\n".encode())
     while isinstance(message := json.loads(said), dict):

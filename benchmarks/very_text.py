@@ -1,4 +1,4 @@
-"""The very text of a command, given to a bash alone: what a command costs without our Python."""
+"""The exact text of a command in a bash alone: the cost without our Python."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
 
 _SILENCE = 0.3
-"""Seconds without output after which a bash has said all."""
+"""Seconds of silence after which the output of a bash is complete."""
 
 
 class _Overheard(LocalEnvironment):
-    """Notes what is written to the first shell."""
+    """Records the bytes that are written to the first shell."""
 
     argv: Sequence[str] = ()
     texts: tuple[bytes, ...] = ()
@@ -38,7 +38,7 @@ class _Overheard(LocalEnvironment):
 
 
 class VeryText:
-    """A bash that is told what one of ours was told, and reports as that does."""
+    """A bash that is sent the bytes of one of our shells, and reports the same."""
 
     def __init__(self, command: str) -> None:
         with _Overheard(load_settings("local")) as env:
@@ -61,14 +61,14 @@ class VeryText:
         self._size = self._read(_SILENCE)
 
     def _read(self, silence: float) -> int:
-        """Read until nothing comes any more, and return how many bytes came."""
+        """Read until the output is complete, and return its number of bytes."""
         size = 0
         while ready := self._selector.select(silence):
             size += sum(len(os.read(key.fd, 65536)) for key, _ in ready)
         return size
 
     def run(self) -> None:
-        """Run the command, and wait for all that bash reports of it."""
+        """Run the command, and wait for its whole report."""
         self._stdin.write(self._text)
         size = 0
         while size < self._size:

@@ -1,5 +1,4 @@
-"""The boot program: the first code of a script's Python in the target. The process becomes the script, as `python3
-script.py` does.
+"""The boot program: the first code of a script's Python in the target. The process then becomes the script.
 
 Runs on Python 3.8 or later, and imports only modules already loaded by the interpreter and a few in C.
 
@@ -114,8 +113,7 @@ def replace_stdin_with_null() -> None:
 def become(
     script: str, source: bytes, mode: str, arguments: list[str], ready: Callable[[], object] | None = None
 ) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
-    """Turn this process into the script's, and return the code, the globals, and a function to call with the script's
-    error.
+    """Turn this process into the script's; return the code, the globals, and a function to call at an error.
 
     The caller executes the code, so that only the caller's frame is below the script's. `ready` blocks until the script
     may begin.
@@ -287,7 +285,7 @@ class Supervisor:
         script: Process id of the script.
         word: Secret marker of the messages, unknown to the script.
         directory: Directory of the script.
-        given: Input of the boot program; see `main`.
+        config: Input of the boot program; see `main`.
         adopts: True if orphans of the script become children of this process.
         control: Connection to a session's Python, for its requests.
     """
@@ -449,8 +447,7 @@ class Supervisor:
             self.handle(kind, int(number), rest[:length])
 
     def handle(self, kind: bytes, number: int, data: bytes) -> None:
-        """Handle a message: bytes for a connection, or an interrupt. Bytes are an answer, or a request to the session's
-        Python."""
+        """Handle a message: an interrupt, or bytes for a connection (an answer, or a request to a session's Python)."""
         if kind == b"i":
             if self.ended is None:
                 os.kill(self.script, 2)
@@ -598,7 +595,7 @@ def main(
     """Stage the script and fork. The parent supervises; the child becomes the script, see `become`.
 
     Args:
-        given: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, True if standard input goes on after this;
+        config: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, True if standard input goes on after this;
             `relays`, True if tool calls are relayed; `session`, the marker word of a session; `most` and `too_large`,
             the largest request and the answer to a larger request.
         session: Class that runs scripts in the child, for a Python session.

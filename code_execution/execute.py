@@ -187,12 +187,12 @@ class ScriptCall:
             return self._run_if_permitted(began)
         return failed[0]
 
-    def _run_if_permitted(self, script_call: float) -> ExecutionResult:
+    def _run_if_permitted(self, called_at: float) -> ExecutionResult:
         script = self.script
         interrupted = script.interruption.is_set
         gate = script.env.gate
         if not gate.permits_script(script.code, script.limits.mode, self.before_script, interrupted) or interrupted():
-            seconds = time.monotonic() - script_call
+            seconds = time.monotonic() - called_at
             return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
         began = time.monotonic()  # waiting for an approval is not the script's time
         if not self.servers:

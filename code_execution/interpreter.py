@@ -18,7 +18,7 @@ from code_execution.boot_program import OLDEST
 from environments.base import BaseEnvironment
 from environments.clean_environment import exporting, running_clean_with, running_with_exports
 from environments.errors import UnsupportedError
-from environments.loop import done
+from environments.loop import run_async
 
 CHOSEN, NUMBER = "hermes_python", "hermes_number"
 """Shell variables: the chosen Python, and its number among the candidates; empty if none was found."""
@@ -126,7 +126,7 @@ async def session_variables(env: BaseEnvironment) -> dict[str, str]:
     Raises:
         TerminalError: The session could not be opened.
     """
-    return {name: await done(env.internal.variable, name) for name in ("PWD", *FROM_SESSION)}
+    return {name: await run_async(env.internal.variable, name) for name in ("PWD", *FROM_SESSION)}
 
 
 def script_command(

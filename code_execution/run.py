@@ -155,7 +155,7 @@ class Run:
         except OSError as error:
             if self._python.is_supervised and isinstance(error, FileNotFoundError):
                 return  # the supervisor removed the directory: a script that ended at once makes no calls
-            raise TerminalError(f"no socket for the script's tool calls can be made: {error}") from error
+            raise TerminalError(f"the socket for the script's tool calls could not be created: {error}") from error
 
     def _files(self) -> Mapping[str, bytes]:
         """Choose the transport, and return the files of the script's directory."""
@@ -182,8 +182,8 @@ class Run:
         if wanted == "file" or (wanted == "relay" and is_duplex) or (wanted == "socket" and is_here):
             return wanted
         raise UnsupportedError(
-            f"backend {self._script.env.settings.env!r} cannot do transport {wanted!r}; use 'auto', or 'file', which "
-            "works on every backend"
+            f"backend {self._script.env.settings.env!r} does not support transport {wanted!r}; use 'auto', or "
+            "'file', which works on every backend"
         )
 
     async def _wait(self) -> Status | None:

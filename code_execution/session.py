@@ -32,12 +32,12 @@ from environments.model_view import ModelView
 from rpc import Dispatcher, Relay, ToolCallLog, ToolErrors, generate_stub
 from rpc.stub import SOCKET
 
-GONE = "The Python of this session has ended, and its variables are gone. The next script begins in a new one."
-RESTARTED = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
+GONE = "The Python of this session has ended, and its variables are lost. The next script starts a new one."
+RESTARTED = "This script started a new Python: the previous one has ended, and its variables are lost."
 MOST_NAMES = 8
 """Limit of named sessions per environment. Each is a process in the target."""
 LONGEST_NAME = 64
-LAST_WORDS = 2.0
+EXIT_SECONDS = 2.0
 """Seconds for a Python to exit without a signal."""
 FIRST = asyncio.FIRST_COMPLETED
 
@@ -94,11 +94,11 @@ class ScriptSession:
         """
         for name, value, ours in (("env", env, self.env), ("mode", mode, self.mode)):
             if value is not None and value is not ours and value != ours:
-                raise ValueError(f"{name} is another one than the session's; leave it out, or make a session with it")
+                raise ValueError(f"{name} differs from the session's; leave it out, or create a session with it")
         if transport not in ("auto", "relay"):
-            raise ValueError(f"transport is {transport!r}; a session's tool calls go over its relay: leave it out")
+            raise ValueError(f"transport is {transport!r}; tool calls of a session use the relay; leave transport out")
         if session_env and not self.session_env:
-            raise ValueError("session_env is for a Python that begins; give it to PythonSession")
+            raise ValueError("session_env applies when the Python starts; pass it to PythonSession")
 
     def check_process(self) -> None:
         """Raise TerminalError in a forked process, where the environment must not be used."""
@@ -121,9 +121,7 @@ class ScriptSession:
     async def run_script(self, call: Call[Any], script: Script, began: float) -> Callable[[], ExecutionResult]:
         """Run a script to the end, see `run.run_script`."""
         if id(self) in _runs_for.get():
-            raise TerminalError(
-                "a tool that a script calls cannot run another script in its session, which waits for it"
-            )
+            raise TerminalError("a tool cannot run a script in the calling script's own session, which is locked")
         budget = TimeBudget(script.limits.timeout, began, script.interruption)
 
         async def run() -> Callable[[], ExecutionResult]:
@@ -152,7 +150,7 @@ class ScriptSession:
         env, view = script.env, cache(script.env.model_view)
         env.internal.check_usable()
         if self._is_closed:
-            raise TerminalError("the Python session was closed; make another one")
+            raise TerminalError("the Python session is closed; create another one")
         note = await self._drop_ended_python()
         token = self._python.token if self._python else secrets.token_urlsafe(24)
         log = ToolCallLog(script.on_tool_call, lambda text: view().output(text))
@@ -308,8 +306,8 @@ class SessionPython:
         await process.prepare()
         if not process.is_duplex:
             raise UnsupportedError(
-                f"backend {self._env.settings.env!r} has no stream that goes both ways, which a PythonSession needs; "
-                "execute_code works there"
+                f"backend {self._env.settings.env!r} has no duplex stream, which a PythonSession needs; use "
+                "execute_code without a session"
             )
         self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.receive
         self._stub = stub
@@ -359,7 +357,7 @@ class SessionPython:
             deadline = time.monotonic() + ENDING_LIMIT
             if self._ending and self.process.is_running and not ended_by_us:
                 self._feed(b"\n")
-                await asyncio.wait((self._ending,), timeout=LAST_WORDS)
+                await asyncio.wait((self._ending,), timeout=EXIT_SECONDS)
             self._relay.end()
             forced = "interrupted" if self.process.is_running else ended_by_us
             await side_by_side({"its processes": self.process.end_processes(forced, deadline)}, deadline)

@@ -21,7 +21,7 @@ from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.files import removal_command
 from environments.log import logger
-from environments.loop import Call, current, done, in_worker, spawn, value_of
+from environments.loop import Call, current, in_worker, run_async, spawn, value_of
 from environments.output import LoopSink
 from environments.process import Process, checked_start
 from environments.result import KILLED_EXIT_CODE
@@ -65,7 +65,7 @@ class PythonProcess:
         self._session = await session_variables(env) if self._limits.mode == "project" else {}
         self._pythons = pythons_for(env, self._session, same_machine=self.is_here)
         self._budget.begin_step("looking for a Python" if self._pythons.doubtful else STAGING)
-        self.directory = f"{await done(env.internal.scratch_directory)}/script-{os.urandom(4).hex()}"
+        self.directory = f"{await run_async(env.internal.scratch_directory)}/script-{os.urandom(4).hex()}"
         self._staging = Staging(env, self.directory, self.messages, self._pythons)
 
     async def start(
@@ -120,7 +120,7 @@ class PythonProcess:
     async def ended(self) -> int:
         """Wait for the end, and return the exit code reported by the shell."""
         assert self._process
-        return await done(self._process.wait) or 0
+        return await run_async(self._process.wait) or 0
 
     @property
     def exit_code(self) -> int:
@@ -131,7 +131,7 @@ class PythonProcess:
     async def exit_status(self) -> tuple[int, str | None]:
         """Return the exit code, and the reason of a KILL, if known."""
         code = self.exit_code
-        return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
+        return code, await run_async(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
 
     def _process_code(self) -> int:
         assert self._process
@@ -145,9 +145,11 @@ class PythonProcess:
         if process is None:
             return
         if ended_by_us is None and left in ("none", "some"):
-            await asyncio.wait((spawn(_error_of(done(process.wait))),), timeout=max(0.0, deadline - time.monotonic()))
+            await asyncio.wait(
+                (spawn(_error_of(run_async(process.wait))),), timeout=max(0.0, deadline - time.monotonic())
+            )
         if process.running or ended_by_us or left != "none":
-            await done(process.kill)  # also background processes of a script that exited
+            await run_async(process.kill)  # also background processes of a script that exited
 
     async def remove(self, limit: float) -> None:
         """Remove the directory within `limit` seconds, unless the supervisor did."""

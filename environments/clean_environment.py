@@ -23,11 +23,11 @@ from environments.secrets import (
 )
 
 NOT_RUN = 126
-"""Exit code of a program that was not started because the target has no `env`."""
+"""Exit code of a program not started, for lack of `env` in the target."""
 
 
 def running_clean(program: str, path: str = "") -> str:
-    """Return shell text that replaces the shell by a program which receives the harmless variables only.
+    """Return shell text that replaces the shell by a program with the harmless variables only.
 
     Names and values are briefly visible as arguments of `env`.
 
@@ -49,7 +49,7 @@ exit {NOT_RUN}
 
 
 def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") -> str:
-    """Like `running_clean`, for a program with variables that must not appear in any process list.
+    """Like `running_clean`, for a program with variables hidden from process lists.
 
     The variables travel over the stdin of a shell behind `env`. The program then inherits the original stdin.
 
@@ -68,7 +68,7 @@ def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") 
 
 
 def running_with_exports(variables: Mapping[str, str], argv: str, path: str = "", allowed: Iterable[str] = ()) -> str:
-    """Like `running_clean`, for a program that also receives all exports of the shell, except secrets.
+    """Like `running_clean`, for a program with all exports of the shell, except secrets.
 
     The exports travel over stdin too, hidden from process lists.
 
@@ -76,7 +76,7 @@ def running_with_exports(variables: Mapping[str, str], argv: str, path: str = ""
         variables: Variables that override exports of the same name.
         argv: Shell text: the program and its arguments.
         path: See `running_clean`.
-        allowed: Names that pass although they are names of secrets.
+        allowed: Names of secrets to pass anyway.
     """
     others = f"hermes_given=$hermes_given{shlex.quote(chr(10) + exporting(variables))}\n"
     program = f'/bin/sh -s -- {argv} 3<&0 <<HERMES_GIVEN\n$hermes_given\nexec "\\$@" <&3 3<&-\nHERMES_GIVEN'

@@ -14,10 +14,10 @@ DISTRIBUTION = "hermes-environments"
 
 
 def missing_library(feature: str, library: str, extra: str) -> MissingExtraError:
-    """Return the error for a library that cannot be imported.
+    """Return the error for a missing library.
 
     Args:
-        feature: The feature that needs the library; the first words of the message.
+        feature: The feature in need of the library; the first words of the message.
         library: The package to import.
         extra: The pip extra that installs the package.
     """
@@ -36,7 +36,7 @@ def require_libraries(feature: str, extra: str, *libraries: str) -> None:
     """Raise MissingExtraError if a library is not installed. Imports none.
 
     Args:
-        feature: The feature that needs the libraries.
+        feature: The feature in need of the libraries.
         extra: The pip extra that installs them.
         libraries: The packages.
     """

@@ -449,10 +449,9 @@ class WorkerThread(threading.Thread):
         return self.number < other.number
 
     def run(self) -> None:
-        """Run one function after another, until it is woken without one."""
         while True:
             self.wake.acquire()
-            if self.job is None:
+            if self.job is None:  # woken to end
                 return
             (context, work, args, answer), self.job = self.job, None
             value, error = None, None
@@ -613,7 +612,7 @@ def on_loop(work: Callable[Concatenate[_Thing, _P], Coroutine[Any, Any, T]]) -> 
     return method
 
 
-async def done(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> T:
+async def run_async(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> T:
     """Await the work of a bound method, or call a plain blocking method on a worker thread. On the loop."""
     work = work_of(method)
     if work is None:
@@ -623,7 +622,7 @@ async def done(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> 
 
 
 async def value_of(thing: object, name: str) -> Any:  # noqa: ANN401
-    """Return a property's value, awaited like the methods of `done`."""
+    """Return a property's value, awaited as by `run_async`."""
     if work := getattr(getattr(type(thing), name).fget, "work", None):
         return await work(thing, None)
     return await in_worker(getattr, thing, name)

@@ -291,7 +291,7 @@ class CheckedCommand(NamedTuple):
     is_internal: bool = False
     """True for a command of this package, which leaves no process behind."""
     functions: tuple[str, ...] = ()
-    """Definitions that the shell receives once, see `shell.dialect.base.Request`."""
+    """Definitions that the shell receives once, see `shell.dialect.base.ShellRequest`."""
     words: str = ""
     """The program and its arguments as shell text, for a command given as a list."""
 

@@ -46,7 +46,7 @@ class CommandResult:
     """Process ids, in the target, of processes that survived a time-out or an interrupt; normally empty. Such a
     process may belong to another user, or wait in the kernel for a device."""
     note: str | None = None
-    """For exit code 137, the limit of the target that killed the command, with its value; else None."""
+    """For exit code 137, the exceeded limit of the target, with its value; else None."""
 
     @property
     def ok(self) -> bool:

@@ -13,7 +13,7 @@ from environments.model_view import plain
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from environments.starting import Progress
+    from environments.progress import Progress
 
 TERMINAL_PATIENCE, PATIENCE = 0.5, 2.0
 """Seconds before a start is shown, on a terminal and elsewhere: most starts are faster and print nothing."""

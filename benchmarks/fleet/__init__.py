@@ -1,1 +1,1 @@
-"""How many environments one driver of a batch can keep at work: the real driver, and an engine that only takes time."""
+"""The capacity of the driver of a batch: the real driver, and an engine that only spends time."""

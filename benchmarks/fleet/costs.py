@@ -1,4 +1,4 @@
-"""What environments take and how they fail, as measured; one table, with where each number comes from."""
+"""Times and failures of environments, as measured, with the source of each number."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import random
 from dataclasses import dataclass
 
 NINE_TENTHS = 1.2816
-"""Where nine of ten values of a normal distribution are below, in its standard deviations."""
+"""The ninetieth percentile of a normal distribution, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Seconds that are spread as a lognormal distribution."""
+    """Seconds in a lognormal distribution."""
 
     median: float
     high: float
-    """What one in ten is above."""
+    """The ninetieth percentile."""
 
     def draw(self, chance: random.Random) -> float:
-        """Return one of them."""
+        """Return a random value."""
         if not self.median:
             return 0.0
         return self.median * math.exp(chance.gauss(0, math.log(self.high / self.median) / NINE_TENTHS))
@@ -27,20 +27,20 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What an environment of one backend takes."""
+    """Times and failures of the environments of one backend."""
 
     start: Spread
-    """From asking for it to its first command."""
+    """From the request to the first command."""
     command: Spread
-    """A command that does nothing."""
+    """An empty command."""
     removal: Spread
-    """Until its place is free again."""
+    """Until the place is free again."""
     refused: float
-    """How many of all starts fail."""
+    """The share of starts that fail."""
     lost: float
-    """How many of all tasks are lost with their environment."""
+    """The share of tasks that are lost with their environment."""
     source: str
-    """Where the numbers come from."""
+    """The source of the numbers."""
 
 
 BACKENDS = {
@@ -62,4 +62,4 @@ BACKENDS = {
         Spread(2.5, 6.0), Spread(0.036, 0.06), Spread(0.15, 0.4), 0.005, 0.005, "stand-in, 30 ms away; starts assumed"
     ),
 }
-"""By backend. Nobody measured how often clouds refuse or lose: those are assumptions, on the bad side."""
+"""By backend. Failure rates of clouds are pessimistic assumptions, not measurements."""

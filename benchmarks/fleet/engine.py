@@ -1,4 +1,4 @@
-"""An engine that has nothing but the time that environments would take."""
+"""A simulated engine: it spends the time of environments, and runs nothing."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from hermes_env.batch.result import Result, interrupted, not_begun
 from hermes_env.batch.task import Task, TaskId
 
 FAILING = 0.05
-"""How many of all tasks end with an error."""
+"""The share of tasks that end with an error."""
 OUTPUT = "x" * 200
-"""What each of them prints."""
+"""The output of each task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is simulated."""
+    """The simulated fleet."""
 
     costs: Costs
     work: Spread
-    """Seconds that tasks take in their environments."""
+    """Seconds of tasks in their environments."""
     seed: int = 1
 
     def engine(self, plan: Plan) -> SimulatedEngine:
-        """Make its engine, as `run_batch` asks for it."""
+        """Make the engine for `run_batch`."""
         return SimulatedEngine(plan, self)
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of a task: the same each time, whoever runs it."""
+    """The fate of a task, the same in each run."""
 
     started: float
-    """Seconds until it begins."""
+    """Seconds until the task begins."""
     ended: float
-    """Seconds until it has ended."""
+    """Seconds until the task has ended."""
     freed: float
-    """Seconds until its worker is free again."""
+    """Seconds until the worker is free again."""
     result: Result
 
     @classmethod
     def of(cls, fleet: Fleet, name: TaskId) -> Fate:
-        """Return that of the task with an id."""
+        """Return the fate of the task with an id."""
         chance = random.Random(f"{fleet.seed} {name}")  # not secret
         costs = fleet.costs
         started = costs.start.draw(chance)
@@ -68,7 +68,7 @@ class Fate:
 
 @dataclass(eq=False, slots=True)
 class _Run:
-    """A task that was given to a worker."""
+    """A task with its worker."""
 
     worker: int
     task: Task
@@ -78,13 +78,13 @@ class _Run:
 
 
 class SimulatedEngine:
-    """Tells of each task when its time has come, from one thread, see `PunctualEngine`.
+    """Reports the end of each task at its time, from one thread, see `PunctualEngine`.
 
     The removal of an environment keeps its worker's next one waiting, as a pool has no more than there are workers.
 
     Args:
-        plan: What is to be run.
-        fleet: What it takes.
+        plan: The tasks.
+        fleet: The times.
     """
 
     def __init__(self, plan: Plan, fleet: Fleet) -> None:
@@ -98,9 +98,9 @@ class SimulatedEngine:
         self.begins: Callable[[Task, Permit], object] = at_once
         """See `PunctualEngine`."""
         self.told: dict[TaskId, float] = {}
-        """When each end was told, on the monotonic clock, by the task's id. Whoever reads it takes it out."""
+        """The time of each report, on the monotonic clock, by the task's id. A reader removes the entry."""
         self.cpu_seconds = 0.0
-        """What the engine's own thread has taken."""
+        """Processor seconds of the engine's own thread."""
         self._thread = threading.Thread(target=self._loop, name="simulated", daemon=True)
         self._thread.start()
 

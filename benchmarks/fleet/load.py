@@ -1,4 +1,4 @@
-"""What the driver of a batch bears: the real one, with its journal, its limits and its progress."""
+"""The load of the real driver of a batch, with journal, limits and progress."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from environments.loop import IDLE_LIMIT
 from hermes_env.batch import Plan, Result, run_batch
 
 SETTLING = 1.5
-"""How many times what one task takes the fleet runs before it is measured: at first all begin together."""
+"""Task times before a measurement begins, as all tasks begin together at first."""
 SAMPLE = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How one fleet ran."""
+    """The measurements of one fleet."""
 
     workers: int
     rate: float
-    """Results in a second."""
+    """Results a second."""
     wanted: float
-    """How many there would be if the driver took no time."""
+    """Results a second of a driver that takes no time."""
     driver: float
-    """How much of a core the driver's thread took."""
+    """The driver thread's share of a core."""
     simulation: float
-    """How much of a core the simulated engine took of the same process, which real engines do not."""
+    """The simulated engine's share of a core in this process; a real engine has none."""
     delays: tuple[float, float, float]
-    """Seconds from the end of a task to its result in the file: what one in ten is below, half, one in ten above."""
+    """Seconds from the end of a task to its result in the file: tenth percentile, median, ninetieth percentile."""
     memory: float
-    """Bytes that the driver's process took more than before, with all workers at work."""
+    """Growth of the driver's process in bytes, with all workers at work."""
 
 
 class _Watch:
-    """Looks on from the driver's thread, which calls it with each result.
+    """Counts results; called by the driver's thread.
 
     Args:
-        begins: When to begin, on the monotonic clock.
+        begins: The start of counting, on the monotonic clock.
     """
 
     def __init__(self, begins: float) -> None:
@@ -58,7 +58,7 @@ class _Watch:
         self._last = (0.0, 0.0, 0.0)
 
     def result(self, result: Result) -> None:
-        """Take note of a result."""
+        """Count a result."""
         now = time.monotonic()
         told = self.engine.told.pop(result.id, None) if self.engine else None
         if told is None or now < self._begins or self.engine is None:
@@ -77,12 +77,12 @@ class _Watch:
 
 
 def loaded(fleet: Fleet, workers: int, seconds: float) -> Load:
-    """Run a fleet for a while, and return how that went.
+    """Run a fleet for a while, and return the measurements.
 
     Args:
-        fleet: What is simulated.
-        workers: How many environments.
-        seconds: How long to measure. Before that, the fleet runs until it is no longer in step.
+        fleet: The simulated fleet.
+        workers: The number of environments.
+        seconds: The time of measurement. Before that, the fleet runs until its tasks have spread.
     """
     cycle = _cycle(fleet)
     settling = max(2.0, SETTLING * cycle)
@@ -116,7 +116,7 @@ def loaded(fleet: Fleet, workers: int, seconds: float) -> Load:
 
 
 def _cycle(fleet: Fleet) -> float:
-    """Return what a task takes a worker, on average."""
+    """Return the average seconds of a worker for a task."""
     chance = random.Random(fleet.seed)  # not secret
     return statistics.fmean(Fate.of(fleet, str(chance.random())).freed for _ in range(SAMPLE))
 
@@ -128,7 +128,7 @@ def _tasks() -> Iterator[dict[str, object]]:
 
 @dataclass(frozen=True, slots=True)
 class RealLoad:
-    """What a process takes that has so many real environments of this machine at work at once."""
+    """The cost of a process with many real environments of this machine at work."""
 
     workers: int
     memory: float
@@ -139,10 +139,10 @@ class RealLoad:
 
 
 def really_loaded(workers: int) -> RealLoad:
-    """Have so many environments of this machine at work at once, each with a command, and return what that takes.
+    """Keep environments of this machine at work, each with a command, and return the cost.
 
     Args:
-        workers: How many.
+        workers: The number of environments.
     """
     before, threads = resident_bytes(), threading.active_count()
     found: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""All fleets that `make fleet` runs, and their numbers as they are kept in a file."""
+"""All fleets of `make fleet`, and their numbers in a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.machine import machine
 WORKERS = (10, 100, 1_000, 3_000, 10_000)
 REAL_WORKERS = (100, 300, 1_000)
 SECONDS = 4.0
-"""How long each fleet is measured."""
+"""Seconds of measurement of each fleet."""
 FLEETS = {
     "Modal, tasks of 1 s": Fleet(BACKENDS["modal"], Spread(1, 3)),
     "Docker, tasks of 1 s": Fleet(BACKENDS["docker"], Spread(1, 3)),
@@ -28,24 +28,24 @@ FLEETS = {
 }
 """By name; a task's time is the median, and one in ten takes three times as long."""
 SEEN = "Docker, tasks of 1 s"
-"""The one whose memory is shown: that of all is the same."""
+"""The fleet for the memory chart; memory is the same for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What was found, when, and on what."""
+    """The measurements of all fleets, with date and machine."""
 
     date: str
     machine: dict[str, str]
     seconds: float
-    """How long it took."""
+    """Seconds of the whole run."""
     loads: Mapping[str, Sequence[Load]]
     """By the fleet's name, for each number of workers."""
     real: Sequence[RealLoad]
 
     @classmethod
     def made(cls) -> Self:
-        """Run all of them, one after the other, each in a process of its own."""
+        """Run all fleets, one after the other, each in a process of its own."""
         began = time.monotonic()
         loads = {
             name: [in_fresh_process(loaded, fleet, workers, SECONDS) for workers in WORKERS]
@@ -61,12 +61,12 @@ class Survey:
         )
 
     def to_json(self) -> str:
-        """Return it as text."""
+        """Return the survey as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> Self:
-        """Return what `to_json` was called of."""
+        """Return the survey that `to_json` has written."""
         kept = json.loads(text)
         loads = {
             name: [Load(**{**load, "delays": tuple(load["delays"])}) for load in of_fleet]

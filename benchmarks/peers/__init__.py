@@ -1,1 +1,1 @@
-"""What people would use instead, each in an environment of its own: a process that measures itself when it is asked."""
+"""Other packages, each in an environment of its own: a process that times its own work on request."""

@@ -1,4 +1,4 @@
-"""Environments that have peers in them, kept from one run to the next in `.bench/`."""
+"""Virtual environments with peers, kept from one run to the next in `.bench/`."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".bench"
 PIP = (sys.executable, "-m", "pip")
 _SAID = 300
-"""Characters of what pip says that are passed on."""
+"""Characters of pip's errors that are passed on."""
 
 
 def python_with(name: str, requirements: Sequence[str]) -> Path:
-    """Return the Python of an environment of its own that has some packages. It is made at the first use.
+    """Return the Python of a virtual environment with some packages, made on first use.
 
     Args:
-        name: Of its folder.
-        requirements: As pip wants them.
+        name: The name of the folder.
+        requirements: Requirements for pip.
 
     Raises:
         CannotDoError: They cannot be installed.
@@ -40,12 +40,12 @@ def python_with(name: str, requirements: Sequence[str]) -> Path:
 
 
 def folder_with(name: str, requirements: Sequence[str], version: str) -> Path:
-    """Return a folder that has some packages for a Python elsewhere, to be put on its path.
+    """Return a folder with some packages for the path of a Python elsewhere.
 
     Args:
-        name: Of the folder.
-        requirements: As pip wants them.
-        version: That Python's, as `3.11`.
+        name: The name of the folder.
+        requirements: Requirements for pip.
+        version: The version of that Python, such as `3.11`.
 
     Raises:
         CannotDoError: They cannot be installed.
@@ -63,7 +63,7 @@ def folder_with(name: str, requirements: Sequence[str], version: str) -> Path:
 
 @contextmanager
 def _made_once(folder: Path, wanted: Sequence[str]) -> Iterator[bool]:
-    """Hold a folder, and tell whether it is still to be filled."""
+    """Lock a folder, and yield True if the packages have to be installed there."""
     KEPT.mkdir(exist_ok=True)
     with (KEPT / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""hermes-agent: the environment that its terminal tool has, and its `execute_code`, set up by its own variables."""
+"""hermes-agent: the environment of its terminal tool, and its `execute_code`, set up by its own variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _opened: list[Any] = []
 
 
 def open_place(place: str, image: str = "", ssh: dict[str, str] | None = None, make: bool = True) -> None:
-    """Make the environment of one place, as the terminal tool does, or only get ready to."""
+    """Make the environment of one place, as the terminal tool does, or only prepare that."""
     logging.disable(logging.WARNING)
     os.environ |= {
         "TERMINAL_ENV": place,
@@ -37,7 +37,7 @@ def open_place(place: str, image: str = "", ssh: dict[str, str] | None = None, m
 
 
 def _use_config(config: str) -> None:
-    """Let its ssh read one file, so that it writes no host key to this user's own."""
+    """Give its ssh a configuration of its own, so that no host key is written to this user's file."""
     from tools.environments.ssh import SSHEnvironment
 
     build = SSHEnvironment._build_ssh_command
@@ -50,7 +50,7 @@ def _use_config(config: str) -> None:
 
 
 def _made() -> Any:
-    """Let the terminal tool make its environment: the one for scripts leaves its container behind."""
+    """Have the terminal tool make its environment, as the environment for scripts leaves its container behind."""
     from tools.terminal_tool import _active_environments, _resolve_container_task_id, terminal_tool
 
     result = json.loads(terminal_tool("true", task_id=TASK))
@@ -68,7 +68,7 @@ def command(text: str = "true") -> int:
 
 
 def script(code: str = PRINTING) -> str:
-    """Run a script by the tool that a model has for it."""
+    """Run a script by the model's tool for scripts."""
     from tools.code_execution_tool import execute_code
 
     result = json.loads(execute_code(code, task_id=TASK))
@@ -83,9 +83,9 @@ def script_with_call() -> str:
 
 
 def tool_calls(calls: int) -> Any:
-    """Return how long each of some calls took, in seconds, as the script saw it.
+    """Return the seconds of each call, as measured in the script.
 
-    None of its tools does nothing. The nearest to that is a file that it declines to read once more.
+    It has no empty tool. The nearest is a file that it declines to read once more.
     """
     call = 'from hermes_tools import read_file\ndef call():\n    read_file("/etc/hostname")\n'
     return json.loads(script(call + TIMED.format(calls=calls)))
@@ -106,7 +106,7 @@ def _wait_for_cleanup(env: Any) -> None:
 
 
 def at_once(environments: int, seconds: float) -> float:
-    """Return how many commands a second several environments run, with a thread each."""
+    """Return the commands a second of several environments, with a thread each."""
     import time
 
     from tools.environments.local import LocalEnvironment

@@ -1,4 +1,4 @@
-"""inspect_ai: its sandbox on this machine, and its `sandbox_service` for what calls back from there."""
+"""inspect_ai: its sandbox on this machine, and its `sandbox_service` for calls from there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.peers.serving import serve
 
 SERVICE = "benchmark"
 PLACE = f"/var/tmp/sandbox-services/{SERVICE}"
-"""Where it puts the service."""
+"""The folder of the service."""
 _IMPORT = f"""
 import sys
 sys.path.append("{PLACE}")
@@ -30,7 +30,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def open_place(place: str) -> None:
-    """Make a sandbox: of those that it has, only that on this machine needs no more than is here."""
+    """Make a sandbox on this machine; the others need programs that are not here."""
     from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 
     assert place == "local"
@@ -80,12 +80,12 @@ async def _served(code: str) -> str:
 
 
 def script_with_call() -> str:
-    """Run a script that calls one method of a service, and have the service for it."""
+    """Run a script that calls one method of a service, with the service beside."""
     return str(_run(_served(_IMPORT + "call()\nprint(0)")))
 
 
 def tool_calls(calls: int) -> Any:
-    """Return how long each of some calls took, in seconds, as the script saw it."""
+    """Return the seconds of each call, as measured in the script."""
     return json.loads(_run(_served(_IMPORT + TIMED.format(calls=calls))))
 
 

@@ -1,4 +1,4 @@
-"""openai-agents: its sandboxes on this machine and in a container. A process in one of them cannot call back."""
+"""openai-agents: its sandboxes on this machine and in a container. A process there cannot call tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def open_place(place: str, image: str = "", make: bool = True) -> None:
-    """Make a sandbox of one place, `local` or `docker`, or only get ready to."""
+    """Make a sandbox of one place, `local` or `docker`, or only prepare that."""
     logging.disable(logging.ERROR)
     if make:
         _opened.append(_run(_started(place, image)))

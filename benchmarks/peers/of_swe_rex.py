@@ -11,7 +11,7 @@ from benchmarks.peers.scripts import LASTING, PRINTING
 from benchmarks.peers.serving import serve
 
 SERVER = "/opt/swe-rex"
-"""Where its server is in a container."""
+"""The folder of its server in a container."""
 _loop = asyncio.new_event_loop()
 _opened: list[Any] = []
 _places: list[dict[str, str]] = []
@@ -28,9 +28,9 @@ def open_place(place: str, image: str = "", server: str = "", make: bool = True)
 
     Args:
         place: `local` or `docker`.
-        image: What the container is made of.
-        server: A folder of this machine with its server, for the container: as if the image had it.
-        make: False is only to get ready.
+        image: The image of the container.
+        server: A folder of this machine with its server, mounted into the container.
+        make: False only prepares.
     """
     logging.disable(logging.ERROR)
     _places[:] = [{"place": place, "image": image, "server": server}]
@@ -68,7 +68,7 @@ def script() -> str:
 
 
 def python_session() -> None:
-    """Run a script in a Python that lasts: `python3`, begun in a session of its own as an interactive command."""
+    """Run a script in a lasting Python: `python3` as the interactive command of a session."""
     _run(_in_python(LASTING))
 
 

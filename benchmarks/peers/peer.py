@@ -1,4 +1,4 @@
-"""The driver's side of the line between it and a peer."""
+"""The driver's side of the pipe to a peer."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from benchmarks.measure import CannotDoError, Timer, seldom
 from benchmarks.peers.installation import ROOT, python_with
 
 LONGEST = 60.0
-"""Seconds after which a peer counts as one that cannot do what it was asked for."""
+"""Seconds after which a peer counts as failed."""
 _GRACE = 20.0
-"""Seconds that it has to remove what it has made."""
+"""Seconds for its cleanup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is used instead of this package."""
+    """Another package, and its installation."""
 
     name: str
-    """With its version, as people write it."""
+    """The name with its version."""
     program: str
-    """The module that runs in its environment."""
+    """The module that runs in its virtual environment."""
     requirements: tuple[str, ...]
-    """What is installed there, as pip wants it."""
+    """Requirements for pip."""
 
     @property
     def folder(self) -> str:
@@ -49,12 +49,12 @@ OPENAI_AGENTS = Kind("openai-agents 0.24.0", "benchmarks.peers.of_openai_agents"
 
 
 class Peer:
-    """A process in the environment of one of them.
+    """A process in the virtual environment of a peer.
 
     Args:
-        python: Of that environment.
-        kind: Which.
-        home: A folder for what it keeps of its own.
+        python: The Python of that environment.
+        kind: The kind of peer.
+        home: A folder for its own files.
     """
 
     def __init__(self, python: Path, kind: Kind, home: Path) -> None:
@@ -70,15 +70,15 @@ class Peer:
         )
         assert self._process.stdout
         self.works: frozenset[str] = frozenset(json.loads(self._process.stdout.readline() or b"[]"))
-        """What it can be asked for."""
+        """The names of its kinds of work."""
 
     def ask(
         self, work: str, arguments: Mapping[str, object] | None = None, *, longest: float = LONGEST
     ) -> tuple[float, Any]:
-        """Have one piece of work done. Returns how many seconds it took, and what came of it.
+        """Have one piece of work done, and return its seconds and its value.
 
         Raises:
-            CannotDoError: It could not be done. After one that took too long, nothing can be.
+            CannotDoError: The work failed. After a time-out all further work fails.
         """
         assert self._process.stdin and self._process.stdout
         try:
@@ -97,11 +97,11 @@ class Peer:
         return answer["seconds"], answer["value"]
 
     def timer(self, work: str, **arguments: object) -> Timer:
-        """Make a timer of a piece of work, timed where it is done."""
+        """Make a timer of a piece of work, measured in the peer."""
         return lambda: (self.ask(work, arguments)[0],)
 
     def close(self) -> None:
-        """Let it remove what it has made, and end it."""
+        """Have the peer clean up, and end its process."""
         with contextlib.suppress(CannotDoError):
             self.ask("close", longest=_GRACE)
         assert self._process.stdin and self._process.stdout
@@ -124,10 +124,10 @@ def opened_peers(asked: Mapping[Kind, Mapping[str, object]]) -> Iterator[tuple[d
     """Start peers, and open a place in each.
 
     Args:
-        asked: What each opens.
+        asked: The arguments of each for its place.
 
     Yields:
-        Those that are ready, by name, and why others are not.
+        The ready peers by name, and the reasons for missing ones.
     """
     ready: dict[str, Peer] = {}
     missing: dict[str, str] = {}
@@ -147,12 +147,12 @@ def opened_peers(asked: Mapping[Kind, Mapping[str, object]]) -> Iterator[tuple[d
 
 
 def timers_of(peers: Mapping[str, Peer], work: str, every: int = 1) -> dict[str, Timer]:
-    """Make timers of a piece of work by all peers that can do it, each every so many turns."""
+    """Make timers of a piece of work for all able peers, each for every n-th turn."""
     return {name: seldom(peer.timer(work), every) for name, peer in peers.items() if work in peer.works}
 
 
 def _variables(python: Path, home: Path) -> dict[str, str]:
-    """Return the variables of a user of that environment who has set nothing for us or for the peer."""
+    """Return variables without settings of ours or of the peer."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "PYTHON"))}
     return {
         **kept,

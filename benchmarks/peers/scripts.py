@@ -1,11 +1,11 @@
-"""The scripts that are run here and by the peers, so that all do the same work."""
+"""The scripts of this package and of the peers, so that all do the same work."""
 
 PRINTING = "print(1)"
-"""The least that a script does."""
+"""The smallest script."""
 LASTING = "x = 1"
-"""The least that is run in a Python whose variables last."""
+"""The smallest script for a lasting Python."""
 CALLING = 'from hermes_tools import terminal\nprint(terminal("true")["exit_code"])'
-"""One tool call, by the names that this package shares with hermes-agent."""
+"""One tool call, by names that this package shares with hermes-agent."""
 TIMED = """
 import json, time
 times = []
@@ -15,4 +15,4 @@ for _ in range({calls}):
     times.append(time.perf_counter() - began)
 print(json.dumps(times))
 """
-"""Calls `call` so often, and prints how long each call took."""
+"""Calls `call` several times, and prints the seconds of each call."""

@@ -1,6 +1,6 @@
-"""A peer's side of the line between it and the driver: a line asks for one piece of work, a line says how long it took.
+"""A peer's side of the pipe to the driver: a line requests one piece of work, a line returns its seconds.
 
-This runs in the peer's own environment, and imports nothing but the standard library.
+The module runs in the peer's virtual environment, and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Work = Callable[..., object]
 
 
 def serve(works: Mapping[str, Work]) -> None:
-    """Say what can be asked for, and answer until there are no more questions.
+    """Report the kinds of work, and answer requests until end of file.
 
-    A question is `{"work": name, "arguments": {...}}`, an answer `{"seconds": ..., "value": ...}` or `{"error": ...}`.
+    A request is `{"work": name, "arguments": {...}}`, an answer `{"seconds": ..., "value": ...}` or `{"error": ...}`.
 
     Args:
-        works: What can be asked for, by name. Only the call is timed.
+        works: The kinds of work, by name. Only the call is timed.
     """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints is no answer

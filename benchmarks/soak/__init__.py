@@ -1,1 +1,1 @@
-"""Very much work on one environment, with faults all along: nothing may grow, and nothing may be left."""
+"""Soak: very much work on one environment with faults, without growth or leftovers."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.soak`: do the work, and print what there is behind each phase of it."""
+"""`python -m benchmarks.soak`: do the work, and print the figures of each phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands as they come, each with what has to come of it."""
+"""Ordinary commands, each with its expected result."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SIDE_BY_SIDE = 4
 
 
 def nothing(work: Work) -> None:
-    """Run a command that does and says nothing."""
+    """Run an empty command."""
     result = work.session("true")
     expect((result.output, result.exit_code) == ("", 0), "nothing", result)
 
 
 def words(work: Work) -> None:
-    """Print something, in the session or beside it."""
+    """Print a word, in the session or beside it."""
     word = f"{work.chance.random()}"
     run = work.chance.choice((work.session, work.oneshot))
     result = run(f"echo {word}; echo apart >&2", stderr="separate")
@@ -26,7 +26,7 @@ def words(work: Work) -> None:
 
 
 def state(work: Work) -> None:
-    """See what the session holds, and change it."""
+    """Compare the state of the session, and change it."""
     word = f"{work.chance.random()}"
     held, work.held = work.held, {word, *work.held}  # which of them, is open until the result is here
     result = work.session(f'echo "$SOAK"; export SOAK={word}')
@@ -35,7 +35,7 @@ def state(work: Work) -> None:
 
 
 def stdin(work: Work) -> None:
-    """Read what was given."""
+    """Read an input."""
     data = "x" * work.chance.randrange(200_000) + "\n"
     run = work.chance.choice((work.session, work.oneshot))
     expect(run("cat", stdin=data).output == data, "what was read comes back")
@@ -49,7 +49,7 @@ def large_output(work: Work) -> None:
 
 
 def exit_code(work: Work) -> None:
-    """Fail, and with the shell every now and then."""
+    """Fail, sometimes together with the shell."""
     code = work.chance.randrange(1, 100)
     run = work.chance.choice((work.session, work.oneshot))
     ends = work.chance.random() < 0.1
@@ -57,7 +57,7 @@ def exit_code(work: Work) -> None:
 
 
 def background(work: Work) -> None:
-    """Leave something that goes on for a while and prints."""
+    """Leave a background child that prints for a while."""
     run = work.chance.choice((work.session, work.oneshot))
     result = run("(sleep 0.2; echo late) & echo begun")
     expect(result.output == "begun\n", "what is left does not hold up", result)
@@ -80,7 +80,7 @@ def files(work: Work) -> None:
 
 
 def process(work: Work) -> None:
-    """Talk with a process; every other one is killed."""
+    """Exchange lines with a process; every other one is killed."""
     work.commands += 1
     talk = work.env.start("read -r word; echo $word; [ $word = end ] || sleep 1000")
     word = work.chance.choice(("end", "stay"))
@@ -103,4 +103,4 @@ ORDINARY = {
     files: 5,
     process: 2,
 }
-"""Each with how often it is done beside the others."""
+"""Each with its weight."""

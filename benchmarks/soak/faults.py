@@ -1,4 +1,4 @@
-"""What goes wrong with commands, and is made to."""
+"""Faults of commands, injected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENDLESS = ("sleep 1000", "(setsid sleep 1000 & sleep 1000)", "yes", "(trap '' T
 
 
 class RaisedError(Exception):
-    """What is raised here in the middle of a command."""
+    """An exception that is raised in the middle of a command."""
 
 
 def time_out(work: Work) -> None:
@@ -34,7 +34,7 @@ def interrupt(work: Work) -> None:
 
 
 def callback_raises(work: Work) -> None:
-    """Raise where output is taken."""
+    """Raise in `on_output`."""
 
     def refuse(_: str) -> None:
         raise RaisedError
@@ -92,7 +92,7 @@ def _kill_one(work: Work) -> None:
 
 @contextlib.contextmanager
 def _soon(work: Work, act: Callable[[], object]) -> Iterator[None]:
-    """Do something in another thread, within the next tenth of a second."""
+    """Call a function in another thread, within the next tenth of a second."""
     pause = 0.15 * work.chance.random()
 
     def wait_and_act() -> None:
@@ -117,4 +117,4 @@ FAULTS = {
     kill_any_shell: 3,
     kill_under_commands: 3,
 }
-"""Each with how often it happens beside the others."""
+"""Each with its weight."""

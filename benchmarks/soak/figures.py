@@ -1,4 +1,4 @@
-"""What may not grow, as numbers."""
+"""The figures that must not grow."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from environments import BaseEnvironment
 from environments.loop import KEPT_WORKERS, WorkerThread
 
 SETTLING = 30.0
-"""Seconds in which what has ended has to be gone, on a machine that is busy with other things too."""
+"""Seconds in which ended processes and threads must be gone, on a busy machine too."""
 _DESCRIPTORS = Path("/proc/self/fd")
 _MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What there is at one moment."""
+    """The figures of one moment."""
 
     memory: float
-    """Megabytes that this process has."""
+    """Megabytes of this process."""
     threads: int
     """Of this process."""
     descriptors: int
@@ -34,14 +34,14 @@ class Figures:
     shells: int
     """Our own shells in the target."""
     processes: int
-    """What commands and scripts have started there."""
+    """Processes of commands and scripts there."""
     scratch: int
     """Files and directories in our directory there."""
     files: int
-    """Files and directories with this process's name in the directories for such, here and there."""
+    """Files and directories with this process's name in temporary directories, here and there."""
 
     def above(self, first: Figures, slack: Figures) -> list[str]:
-        """Return by what these are more than the first ones, where it is more than may be."""
+        """Return the growth since the first figures, where it is above the allowance."""
         return [
             f"{field.name}: {getattr(self, field.name)}, and at first {getattr(first, field.name)}"
             for field in fields(self)
@@ -50,13 +50,12 @@ class Figures:
 
 
 SLACK = Figures(memory=60, threads=6, descriptors=40, shells=10, processes=0, scratch=1, files=0)
-"""How much more there may be. Up to four idle shells of either kind are kept, each with its descriptors; memory is what
-an allocator keeps for the next large output; an input whose shell was killed before it was read lies there until the
-cleanup."""
+"""The allowed growth. Up to four idle shells of either kind are kept, each with its descriptors; an allocator keeps
+memory for the next large output; an unread input of a killed shell stays until the cleanup."""
 
 
 def look(env: BaseEnvironment, name: str, settled: Callable[[Figures], bool]) -> Figures:
-    """Wait until what there is has settled, and return it; after `SETTLING` seconds also if it has not."""
+    """Wait until the figures have settled, at most `SETTLING` seconds, and return them."""
     deadline = time.monotonic() + SETTLING
     while not settled(figures := _figures(env, name)) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -80,17 +79,17 @@ def _figures(env: BaseEnvironment, name: str) -> Figures:
 
 
 def scratch_entries(env: BaseEnvironment) -> list[str]:
-    """Return what is in our directory in the target."""
+    """Return the names in our directory in the target."""
     return env.execute_oneshot(f"find {env.internal.scratch_directory()}").output.splitlines()
 
 
 def left_behind(name: str, threads: set[threading.Thread], descriptors: int) -> Iterator[str]:
-    """Return what is there of an environment that was cleaned up.
+    """Return the leftovers of an environment after its cleanup.
 
     Args:
         name: Its name.
-        threads: Those there were before it.
-        descriptors: How many there were before it.
+        threads: The threads before the environment.
+        descriptors: The number of descriptors before the environment.
     """
     deadline = time.monotonic() + SETTLING
     left: list[str] = []
@@ -108,12 +107,12 @@ def left_behind(name: str, threads: set[threading.Thread], descriptors: int) -> 
 
 
 def _stays(thread: threading.Thread) -> bool:
-    """Whether a thread is one of those that environments leave to the next ones."""
+    """True for a thread that environments keep for the next ones."""
     return isinstance(thread, WorkerThread) and thread.number <= KEPT_WORKERS
 
 
 def open_files() -> list[str]:
-    """Return what the descriptors of this process lead to."""
+    """Return the targets of the descriptors of this process."""
     found = []
     for path in _DESCRIPTORS.iterdir():
         try:

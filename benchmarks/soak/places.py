@@ -1,4 +1,4 @@
-"""Where the work is done."""
+"""The environments of the soak."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from environments import BaseEnvironment, create_environment, load_settings
 
 @contextlib.contextmanager
 def place(backend: str) -> Iterator[BaseEnvironment]:
-    """Make an environment, and what it needs; the block cleans the environment up itself.
+    """Make an environment with its target; the block cleans the environment up itself.
 
     Args:
-        backend: Its name. `ssh` is a server of our own on this machine; the others take their settings where
-            `create_environment` does.
+        backend: Its name. `ssh` is a server of our own on this machine; the others use the settings of
+            `create_environment`.
     """
     with contextlib.ExitStack() as opened:
         if backend == "ssh":

@@ -1,4 +1,4 @@
-"""The work in phases, with a look at what there is behind each."""
+"""The work in phases, with the figures after each phase."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from environments.owner import MARKER_VARIABLE
 _T = TypeVar("_T")
 
 FAULT_SHARE = 0.03
-"""How many of the commands go wrong."""
+"""The share of commands with a fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much work there is."""
+    """The amount of work."""
 
     commands: int
     calls: int
@@ -39,7 +39,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What was done until the end of a phase, and what there is then."""
+    """The work until the end of a phase, and the figures then."""
 
     seconds: float
     commands: int
@@ -52,9 +52,9 @@ class Soak:
     """Very much work on one environment.
 
     Args:
-        backend: Where, see `place`.
-        amount: How much.
-        seed: Which work and which faults come, and in which order. When a fault strikes is a matter of time too.
+        backend: The backend, see `place`.
+        amount: The amount of work.
+        seed: Selects work and faults and their order. The moment of a fault depends on time too.
     """
 
     def __init__(self, backend: str, amount: Amount, seed: int) -> None:
@@ -63,13 +63,13 @@ class Soak:
         self._chance = Random(seed)
         self._scripts = 0
         self.work: Work | None = None
-        """What was done, once it has begun."""
+        """The work so far; set once the soak has begun."""
 
     def phases(self) -> Iterator[Phase]:
-        """Do the work, and tell each phase as it ends. The first is the warm-up.
+        """Do the work, and yield each phase at its end. The first is the warm-up.
 
         Raises:
-            SoakError: Something was not as it has to be, or has grown, or was left.
+            SoakError: A result was wrong, a figure has grown, or leftovers were found.
         """
         began = time.monotonic()
         run(lambda _: asyncio.sleep(0))  # the loop thread stays, with its descriptors
@@ -92,7 +92,7 @@ class Soak:
                 raise SoakError("; ".join(problems))
 
     def _do(self, work: Work, part: float) -> None:
-        """Do what has not been done of a part of all the work."""
+        """Do the rest of a part of the work."""
         commands = math.ceil(self._amount.commands * part) - work.commands
         todo = ["command"] * max(0, commands)
         todo += ["script"] * (math.ceil(self._amount.scripts * part) - self._scripts)
@@ -120,7 +120,7 @@ def _begun(env: BaseEnvironment, chance: Random) -> Work:
 
 
 def _settled(first: Figures | None) -> Callable[[Figures], bool]:
-    """Return whether nothing is there any more that has to go."""
+    """Return a condition: processes are gone, and no figure has grown."""
 
     def settled(found: Figures) -> bool:
         return found.processes == 0 and not (first and found.above(first, SLACK))

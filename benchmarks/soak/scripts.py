@@ -1,4 +1,4 @@
-"""Scripts that call tools, and what goes wrong with scripts."""
+"""Scripts that call tools, and faults of scripts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from code_execution import ExecutionResult, execute_code
 from code_execution.limits import TransportName
 
 LIMIT = 120.0
-"""Seconds for a script that is to end by itself, on any machine."""
+"""The time limit of a script that ends by itself, for any machine."""
 _LARGE = 1_000_000
 
 
 class ToolError(Exception):
-    """What a tool raises."""
+    """An exception of a tool."""
 
 
 def _echo(value: str) -> str:
@@ -39,7 +39,7 @@ _TOOLS = {"echo": _echo, "large": _large, "fail": _fail, "wait": _wait}
 
 
 def transports(work: Work) -> list[TransportName]:
-    """Return the ways a call may take."""
+    """Return the transports of the backend."""
     can = work.env.capabilities
     ways: dict[TransportName, bool] = {"socket": can.same_machine, "relay": can.duplex, "file": True}
     return [name for name, possible in ways.items() if possible]
@@ -52,7 +52,7 @@ def _run(work: Work, code: str, **options: object) -> ExecutionResult:
 
 
 def calls(work: Work, due: int) -> None:
-    """Run a script that makes so many calls, by any transport; one of them raises, and one answer is large."""
+    """Run a script with several calls by any transport; one call raises, and one answer is large."""
     transport = work.chance.choice(transports(work))
     sizes = [work.chance.choice((1, 10, 1000, 100_000)) for _ in range(due)]
     code = f"""
@@ -72,7 +72,7 @@ print("whole")
 
 
 def tools_of_ours(work: Work, due: int) -> None:
-    """Run a script that calls the tools there are, of which some run commands in the session."""
+    """Run a script that calls the built-in tools, some of which run commands in the session."""
     code = f"""
 from hermes_tools import read_file, search_files, terminal, write_file
 path = {work.directory + "/of a script"!r}
@@ -87,21 +87,21 @@ print("whole")
 
 
 def fails(work: Work, due: int) -> None:
-    """Run one that exits with a code, or kills itself, behind a large output."""
+    """Run a script that exits with a code, or kills itself, after a large output."""
     ending = work.chance.choice(("sys.exit(3)", "os.kill(os.getpid(), 9)", "raise ValueError"))
     result = _run(work, f"import os, sys\nprint('x' * 300_000, flush=True)\n{ending}")
     expect(result.status == "error", "it has failed", result.status)
 
 
 def is_too_slow(work: Work, due: int) -> None:
-    """Run one whose time runs out, maybe in the middle of a call."""
+    """Run a script into its time limit, maybe in the middle of a call."""
     ending = work.chance.choice(("time.sleep(1000)", "\nwhile True: hermes_tools.wait()"))
     result = _run(work, f"import hermes_tools, time; {ending}", timeout=1.0, max_tool_calls=1000)
     expect(result.status == "timeout", "its time runs out", result)
 
 
 def is_interrupted(work: Work, due: int) -> None:
-    """Interrupt one at any moment."""
+    """Interrupt a script at any moment."""
     interrupt = threading.Event()
     timer = threading.Timer(0.5 * work.chance.random(), interrupt.set)
     timer.start()
@@ -111,7 +111,7 @@ def is_interrupted(work: Work, due: int) -> None:
 
 
 def leaves_processes_and_files(work: Work, due: int) -> None:
-    """Run one that leaves what it can."""
+    """Run a script that leaves processes and files."""
     code = """
 import os, subprocess
 subprocess.Popen(["setsid", "sleep", "1000"])
@@ -125,7 +125,7 @@ print("left")
 
 
 def floods(work: Work, due: int) -> None:
-    """Run one that opens connections without the token, and writes to them what no request is."""
+    """Run a script that floods connections without the token."""
     code = """
 import hermes_tools, os, socket
 hermes_tools.echo("begin")
@@ -156,7 +156,7 @@ for _ in range(3):
 
 
 def ends_its_relay(work: Work, due: int) -> None:
-    """Run one that kills or stops its parent, which relays its calls, and calls on."""
+    """Run a script that kills or stops its parent, the relay of its calls, and calls on."""
     if "relay" not in transports(work):
         return
     code = _ENDS_ITS_RELAY % work.chance.choice((9, 19))
@@ -165,7 +165,7 @@ def ends_its_relay(work: Work, due: int) -> None:
 
 
 def raises_where_it_prints(work: Work, due: int) -> None:
-    """Raise where a script's output is taken."""
+    """Raise in a script's `on_output`."""
 
     def refuse(_: str) -> None:
         raise ToolError("it was to")
@@ -184,6 +184,6 @@ FAULTY = {
     ends_its_relay: 2,
     raises_where_it_prints: 1,
 }
-"""Each with how often it happens beside the others."""
+"""Each with its weight."""
 ORDINARY_SHARE = 0.7
-"""How many of the scripts are whole, and make the calls that are due."""
+"""The share of scripts without a fault, which make all calls."""

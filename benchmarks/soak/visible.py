@@ -1,4 +1,4 @@
-"""What there is of an environment, as this machine sees it: the processes of containers too."""
+"""The processes and files of an environment, as seen from this machine, containers included."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ def marked(name: str) -> dict[int, str]:
     """Return the processes of an environment, each with its marker.
 
     Args:
-        name: The environment's name, with which its markers begin.
+        name: The environment's name, the beginning of its markers.
     """
     return {pid: marker for pid, marker in _markers() if marker.startswith(f"{name}/")}
 
 
 def shells(name: str) -> list[int]:
-    """Return our own shells: not what they fork, which has their marker too until it becomes another program."""
+    """Return our own shells, without their forks, which share the marker until they become another program."""
     of_shells = [pid for pid, marker in marked(name).items() if is_ours(marker) and _status(pid)[0] in _SHELLS]
     return sorted(pid for pid in of_shells if _status(pid)[1] not in of_shells)
 
 
 def is_ours(marker: str) -> bool:
-    """Whether a marker is one of our own processes, and names no command."""
+    """True for the marker of an internal process, which names no command."""
     return marker.count("/") == 2
 
 
 def kill(pid: int) -> None:
-    """Kill a process, if it is still there."""
+    """Kill a process, if it still exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
 def files_here() -> list[str]:
-    """Return the files and directories on this machine that have this process's name."""
+    """Return the files and directories on this machine with this process's name."""
     folders = {Path("/tmp"), Path(tempfile.gettempdir())}
     mark = Owner.this_process().mark
     return sorted(str(path) for folder in folders for path in folder.glob(f"hermes-{mark}*"))
 
 
 def _status(pid: int) -> tuple[str, int]:
-    """Return the name and the parent of a process, or nothing if it has ended."""
+    """Return the name and the parent of a process; an empty name and 0 after its end."""
     with contextlib.suppress(OSError):
         head, _, tail = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")
         return head.partition("(")[2], int(tail.split()[1])

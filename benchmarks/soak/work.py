@@ -1,4 +1,4 @@
-"""What the work has to go by: an environment, chances that can be had again, and what was done."""
+"""The context of the work: an environment, a seeded random generator, and counts of work done."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from environments import BaseEnvironment, CommandResult, EnvironmentLostError, T
 from environments.result import KILLED_EXIT_CODE
 
 LONG = 300.0
-"""Seconds in which a command that is not to be ended has to end on any machine."""
+"""The time limit of a command that ends by itself, for any machine."""
 
 
 SUICIDE = "kill -9 $$"
 
 
 class MissedError(Exception):
-    """The shell of a command was killed, and it looks as if the command had done it."""
+    """The shell of a command was killed, with the same result as if the command had killed it."""
 
 
 class SoakError(AssertionError):
-    """Something was not as it has to be."""
+    """A result was wrong."""
 
 
 @dataclass
 class Work:
-    """What is done on one environment."""
+    """The work on one environment."""
 
     env: BaseEnvironment
     chance: Random
     directory: str
     """A directory in the target for files of the work."""
     name: str
-    """The environment's, see `visible`."""
+    """The environment's name, see `visible`."""
     commands: int = 0
     calls: int = 0
     done: Counter[str] = field(default_factory=Counter)
     kills: int = 0
-    """How many of our shells and relays were killed and have not been missed yet."""
+    """The number of killed shells and relays that have not cost a command yet."""
     held: set[str] = field(default_factory=lambda: {""})
-    """What the session's variable may be: more than one thing after a command that changed it was lost."""
+    """Possible values of the session's variable: several after a lost command that may have changed it."""
     held_before: set[str] = field(default_factory=lambda: {""})
-    """What it may have been before its last change, which a shell that is killed may not have told."""
+    """Possible values before the last change, which a killed shell may not have reported."""
 
     def session(self, command: str, **options: object) -> CommandResult:
         """Run a command in the session."""
@@ -62,17 +62,17 @@ class Work:
         return result
 
     def do(self, deed: Callable[[Work], None]) -> None:
-        """Do something. A shell that was killed may cost one command its result.
+        """Call a function. A killed shell may cost one command its result.
 
         Raises:
-            SoakError: It was not as it has to be.
+            SoakError: A result was wrong.
         """
         with self.noted(deed.__name__):
             deed(self)
 
     @contextmanager
     def noted(self, name: str) -> Iterator[None]:
-        """Count what is done in the block."""
+        """Count the work of the block."""
         self.done[name] += 1
         try:
             yield
@@ -91,10 +91,10 @@ class Work:
 
 
 def expect(holds: bool, what: str, found: object = "") -> None:
-    """Make sure of something.
+    """Check a condition.
 
     Raises:
-        SoakError: It does not hold.
+        SoakError: The condition is false.
     """
     if not holds:
         raise SoakError(f"{what}: {str(found)[:1000]}")

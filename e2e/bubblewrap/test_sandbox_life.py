@@ -149,17 +149,17 @@ def test_when_it_is_lost_the_next_command_has_a_new_one(env: BaseEnvironment) ->
 def test_a_working_directory_that_would_show_what_is_hidden_is_refused(sandboxed, home: Path) -> None:
     (home / "link").symlink_to(home)
     for where in ("~", "/", "/tmp", "/home/..", "~/.hermes", "~/link"):
-        with pytest.raises(SettingsError, match=r"cwd \(TERMINAL_CWD\): .* which is or holds"):
+        with pytest.raises(SettingsError, match=r"cwd \(TERMINAL_CWD\): .* which is or contains"):
             sandboxed(cwd=where)
 
 
 def test_a_path_that_is_not_there_or_not_absolute_is_named(sandboxed, home: Path) -> None:
-    with pytest.raises(EnvironmentStartError, match=r"TERMINAL_CWD.*none is not there"):
+    with pytest.raises(EnvironmentStartError, match=r"TERMINAL_CWD.*none does not exist"):
         sandboxed(cwd=str(home / "none")).execute("true")
     for name in ("paths", "read_only_paths"):
         with pytest.raises(SettingsError, match=f"{name}: 'data' is not an absolute path"):
             sandboxed(**{name: ["data"]})
-        with pytest.raises(EnvironmentStartError, match=f"{name}: .*/none is not there"):
+        with pytest.raises(EnvironmentStartError, match=f"{name}: .*/none does not exist"):
             sandboxed(**{name: ["/none"]}).execute("true")
 
 

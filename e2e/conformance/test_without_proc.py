@@ -74,7 +74,7 @@ subject.close()
 with create_environment("local") as env:
     said = execute_code("from hermes_tools import add; print(add(1, 2))", env=env, tools={"add": lambda a, b: a + b})
     assert said.output == "3\n", said
-left = [name for name in os.listdir(os.environ["TMPDIR"]) if name.endswith("-leash")]
+left = [name for name in os.listdir(os.environ["TMPDIR"]) if name.endswith("-keepalive")]
 print(f"{len(checks)} checks, {failed} failed, left: {left}")
 """
 

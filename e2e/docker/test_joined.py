@@ -92,7 +92,7 @@ def test_nothing_of_ours_is_left_and_the_container_is_as_it_was(service):
         env.execute("env -i setsid sleep 1000 <&- >&- 2>&- 29>&- &")
         env.start("sleep 1000")
         assert other.execute("cat /tmp/file").output == "kept\n"
-        assert not (env.is_alone or env.stop_ends_all)
+        assert not (env.owns_all_processes or env.stop_ends_all)
     service.reload()
     assert (service.status, service.attrs["State"]["StartedAt"]) == ("running", before)
     assert wait_until(lambda: processes_of(service) == ["sleep 10000"])

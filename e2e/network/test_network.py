@@ -198,7 +198,7 @@ def test_without_a_list_none_can_be_given(subject: Subject) -> None:
 
 
 def test_an_image_without_python_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    said = pytest.raises(EnvironmentStartError, match="use an image that has python3")
+    said = pytest.raises(EnvironmentStartError, match="use an image with python3")
     with docker_minimal(tmp_path) as subject, subject.make(network=["example.org"]) as env, said:
         env.execute("true")
 

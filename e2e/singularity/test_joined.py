@@ -55,7 +55,7 @@ def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: En
     env.execute(f"setsid sleep {nap} & (sleep {nap} &) ; echo kept >/tmp/file", stdin="something")
     env.start(f"sleep {nap}")
     assert other.execute("cat /tmp/file").output == "kept\n"
-    assert not (env.is_alone or env.stop_ends_all or env.capabilities.enforced_limits)
+    assert not (env.owns_all_processes or env.stop_ends_all or env.capabilities.enforced_limits)
     assert not [target for target in SingularityEnvironment.list_targets() if target.kind == "instance"]
     env.cleanup()
     assert not having(nap)

@@ -1,4 +1,4 @@
-"""Commands on this machine, in a sandbox that bubblewrap makes."""
+"""Commands on this machine, in a bubblewrap sandbox."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Paths and variables of this machine that are seen in a sandbox.
+"""Visible paths and variables of this machine in a sandbox.
 
-These are the system's directories, read-only; the interpreters in use, read-only; the working directory, and the paths
-that the settings name. Home, `/tmp` and `/run` are empty directories in memory. No other path exists there.
+Visible are the system's directories and the interpreters in use, both read-only, the working directory, and the paths
+of the settings. Home, `/tmp` and `/run` are empty directories in memory. No other path exists in the sandbox.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from environments.variables import variables_named
 SYSTEM = tuple(
     map(Path, "/bin /sbin /lib /lib32 /lib64 /libx32 /usr /etc /opt /snap /nix/store /gnu/store".split())  # noqa: SIM905
 )
-"""Programs, libraries, and files that every user may read. They are seen read-only."""
+"""Programs, libraries, and files that every user may read; mounted read-only."""
 IN_MEMORY = tuple(map(Path, ("/run", "/tmp", "/var/tmp")))  # noqa: S108 - the sandbox's own
-"""Where a sandbox has empty directories of its own, in place of those with the sockets of services."""
+"""Empty directories in memory. Outside, some of them have the sockets of services."""
 _PROC = Path("/proc")
 PRIVATE = (Path("/dev"), _PROC, *IN_MEMORY)
 VERSION_MANAGERS = (".pyenv", ".rbenv", ".nodenv", ".nvm", ".asdf", ".rustup", ".volta", ".sdkman")
-"""Directories of a home that hold programs and no secrets: programs on PATH there call others beside them."""
+"""Directories of a home with programs and without secrets. Programs on PATH there call others beside them."""
 _RESOLVER = Path("/etc/resolv.conf")
 
 _Entries = dict[Path, list[str]]
-"""Options of bubblewrap by the path that they make."""
+"""Options of bubblewrap, by the path that they create."""
 VARIABLES = (
     "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
     "TERM", "COLORTERM", "NO_COLOR", "TZ", "USER", "LOGNAME", "SHELL", "EDITOR", "PAGER", "LD_LIBRARY_PATH",
     "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "PYENV_VERSION", "JAVA_HOME",
 )  # fmt: skip
-"""Variables of this process that a sandbox gets. No name is a prefix, and none leads to a socket."""
+"""Variables of this process that a sandbox receives. No name is a prefix, and none leads to a socket."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPath:
-    """A path that is to be seen in a sandbox."""
+    """A path to show in a sandbox."""
 
     name: str
-    """The setting that names it."""
+    """The setting with the path."""
     path: Path
-    """The path as it was given."""
+    """The path as given."""
     source: Path
-    """Where that led when it was looked up, without links."""
+    """The path without links, as resolved at the start."""
 
     @classmethod
     def of(cls, name: str, path: str) -> SharedPath:
-        """Look up where a path leads.
+        """Resolve a path.
 
         Raises:
-            SettingsError: It is not absolute, or holds a path that the sandbox has to hide.
+            SettingsError: The path is not absolute, or contains a hidden path.
         """
         try:
             given = Path(os.path.normpath(Path(path).expanduser()))
             shown = cls(name, given, real(given))
-        except (RuntimeError, ValueError) as error:  # an unknown user behind `~`, a NUL character
+        except (RuntimeError, ValueError) as error:  # an unknown user after `~`, a NUL character
             raise SettingsError(f"{name}: {path!r} is no path here: {error}") from None
         if not given.is_absolute():
             raise SettingsError(f"{name}: {path!r} is not an absolute path")
@@ -74,24 +74,24 @@ class SharedPath:
             hidden.append(shown.source)
         if hidden:
             raise SettingsError(
-                f"{name}: a sandbox cannot show {path}, which is or holds {hidden[0]}; name a directory below it, such "
-                "as a project's"
+                f"{name}: a sandbox cannot show {path}, which is or contains {hidden[0]}; give a directory below it, "
+                "such as a project's"
             )
         return shown
 
     def check(self) -> None:
-        """Look whether it still leads there. A script could have put a link into its place.
+        """Check the path again: a script could have replaced a part with a link.
 
         Raises:
-            EnvironmentStartError: It is gone, or leads elsewhere.
+            EnvironmentStartError: The path is missing, or leads elsewhere.
         """
         if (now := real(self.path)) != self.source:
             raise EnvironmentStartError(
-                f"{self.name}: {self.path} led to {self.source}, and now leads to {now}; see what has changed it, and "
+                f"{self.name}: {self.path} led to {self.source}, and now leads to {now}; check the change, and "
                 "create a new environment"
             )
-        if not is_there(self.source):
-            raise EnvironmentStartError(f"{self.name}: {self.path} is not there, and a sandbox cannot show it")
+        if not exists(self.source):
+            raise EnvironmentStartError(f"{self.name}: {self.path} does not exist, and a sandbox cannot show it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +99,21 @@ class Mounts:
     """The mounts of one sandbox."""
 
     writable: tuple[SharedPath, ...]
-    """The working directory, and other paths that may be written."""
+    """The working directory, and other writable paths."""
     read_only: tuple[SharedPath, ...]
     network: bool
-    """Whether it shares the machine's network."""
+    """True if the sandbox shares the machine's network."""
 
     @classmethod
     def of(cls, settings: EnvironmentSettings) -> Mounts:
-        """Plan the mounts of a sandbox. Where paths lead is looked up now, and only checked for a later sandbox.
+        """Plan the mounts of a sandbox. Paths are resolved now, and only checked for later sandboxes.
 
         Raises:
             SettingsError: A path cannot be shown.
         """
         own = BubblewrapSettings.of(settings)
         named = settings.cwd or ""
-        cwd = named if named.startswith(("/", "~")) else str(_here() / named)
+        cwd = named if named.startswith(("/", "~")) else str(_working_directory() / named)
         writable = [("cwd (TERMINAL_CWD)", cwd), *(("backend 'bubblewrap': paths", path) for path in own.paths)]
         return cls(
             tuple(SharedPath.of(name, path) for name, path in writable),
@@ -122,14 +122,14 @@ class Mounts:
         )
 
     def options(self) -> list[str]:
-        """Return bubblewrap's options for them.
+        """Return bubblewrap's options for the mounts.
 
         Raises:
-            EnvironmentStartError: A path that was named is not there any more.
+            EnvironmentStartError: A path of the settings no longer exists.
         """
         for shown in (*self.writable, *self.read_only):
             shown.check()
-        # A path has one entry, the last one. One within another is mounted behind it.
+        # The last entry of a path counts. A path within another is mounted after the outer one.
         entries = {**_system(), **self._in_memory()}
         links: dict[Path, Path] = {}
         for path in self._interpreters():
@@ -143,7 +143,7 @@ class Mounts:
             entries |= _bind("--ro-bind-try", real(_RESOLVER))
         bound = [path for path, entry in entries.items() if "bind" in entry[0]]
         for path, source in links.items():
-            if path != source and not is_within(path, bound):  # where the link itself is seen
+            if path != source and not is_within(path, bound):  # inside a mount the link itself is visible
                 entries[path] = ["--symlink", str(source), str(path)]
         ordered = [word for path in sorted(entries) for word in entries[path]]
         first = [*_kernel(), "--symlink", "/run", "/var/run"]
@@ -153,36 +153,36 @@ class Mounts:
         entries = {path: ["--perms", "1777", "--tmpfs", str(path)] for path in IN_MEMORY}
         hidden = homes()
         writable = [shown.source for shown in self.writable]
-        # A script must not be able to write the settings of the next environment: an empty directory is made for them.
-        if is_within(settings_home(), writable) or is_there(settings_home()):
+        # A script must not write the settings of the next environment, so an empty directory hides them.
+        if is_within(settings_home(), writable) or exists(settings_home()):
             hidden.append(settings_home())
         return entries | {path: ["--perms", "0700", "--tmpfs", str(path)] for path in hidden}
 
     def _interpreters(self) -> Iterator[Path]:
-        """Go through the programs that are in use and would not be seen: PATH, our Python, virtual environments.
+        """Yield programs in use outside of the system: PATH, our Python, virtual environments.
 
-        Within a directory that can be written they are read-only too: this process and its user go on to run them.
+        In a writable directory they are mounted read-only, too: this process and its user run them later.
         """
         named = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
         paths = [Path(path) for path in (*search_path(), sys.prefix, sys.base_prefix, *named)]
         managers = [home / name for home in homes() for name in VERSION_MANAGERS]
         paths += [manager for manager in managers if any(path.is_relative_to(manager) for path in paths)]
         writable = [shown.source for shown in self.writable]
-        kept_apart = [*homes(), settings_home(), *PRIVATE, *SYSTEM, *writable]
+        excluded = [*homes(), settings_home(), *PRIVATE, *SYSTEM, *writable]
         for path in paths:
-            if not path.is_absolute() or not is_there(path) or holds_any(real(path), kept_apart):
+            if not path.is_absolute() or not exists(path) or holds_any(real(path), excluded):
                 continue
             if not is_within(real(path), SYSTEM) or is_within(real(path), writable):
                 yield path
 
 
-def _here() -> Path:
+def _working_directory() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
         raise EnvironmentStartError(
-            "this process's working directory is not there any more, and a sandbox cannot show it; set cwd "
-            "(TERMINAL_CWD)"
+            "backend 'bubblewrap': this process's working directory no longer exists, and a sandbox cannot show it; "
+            "set cwd (TERMINAL_CWD)"
         ) from None
 
 
@@ -193,7 +193,7 @@ def _bind(option: str, path: Path) -> _Entries:
 def _kernel() -> list[str]:
     """Return the options for `/proc` and `/dev`. The kernel's settings are read-only, also for root.
 
-    bubblewrap itself makes some of them so, but not `/proc/sys` where it runs as root.
+    bubblewrap protects some of them, but as root not `/proc/sys`.
     """
     names = ["sys"]
     if os.geteuid() == 0:
@@ -219,7 +219,7 @@ def _system() -> _Entries:
 
 
 def _private_to_root(folder: Path) -> Iterable[Path]:
-    """Go through files that only root may read: passwords and host keys. Root reads them also without capabilities."""
+    """Yield files for root only: passwords and host keys. Root can read them even without capabilities."""
     with os.scandir(folder) as found:
         for entry in found:
             mode = entry.stat(follow_symlinks=False).st_mode
@@ -231,42 +231,42 @@ def _private_to_root(folder: Path) -> Iterable[Path]:
 
 
 def homes() -> list[Path]:
-    """Return the user's home: by HOME, and as the system knows it, where that is another; by its links, and without."""
+    """Return the user's homes: HOME, and the home of the system's user entry; each with and without links."""
     named = [os.environ.get("HOME", "")]
-    with contextlib.suppress(KeyError):  # a user without an entry, as in a container
+    with contextlib.suppress(KeyError):  # a user without an entry, such as in a container
         named.append(pwd.getpwuid(os.getuid()).pw_dir)
     paths = [Path(os.path.normpath(name)) for name in named if name.startswith("/")]
     found = dict.fromkeys(place for path in paths for place in (path, real(path)))
-    return [path for path in found if not holds_any(path, (*SYSTEM, *PRIVATE))]  # services have / for one
+    return [path for path in found if not holds_any(path, (*SYSTEM, *PRIVATE))]  # the home of some services is /
 
 
 def settings_home() -> Path:
-    """Return `HERMES_HOME`, without links. Its files decide what is allowed."""
+    """Return `HERMES_HOME` without links. Files there decide about permissions."""
     return real(hermes_home())
 
 
 def real(path: Path) -> Path:
-    """Return a path without links. Parts that do not exist, or may not be read, stay as they are."""
+    """Resolve links. Missing or unreadable parts are unchanged."""
     return Path(os.path.realpath(path))
 
 
-def is_there(path: Path) -> bool:
-    """Whether a path leads to something, as far as this user can know."""
+def exists(path: Path) -> bool:
+    """Return True if a path exists, as far as this user can see."""
     return os.access(path, os.F_OK)
 
 
 def holds_any(path: Path, others: Iterable[Path]) -> bool:
-    """Whether a path is one of others, or one of its parents."""
+    """Return True if a path equals or contains any of the others."""
     return any(other.is_relative_to(path) for other in others)
 
 
 def is_within(path: Path, others: Iterable[Path]) -> bool:
-    """Whether a path is one of others, or lies in one."""
+    """Return True if a path equals or lies in any of the others."""
     return any(path.is_relative_to(other) for other in others)
 
 
 def search_path() -> list[str]:
-    """Return the directories of PATH, and behind them that of the Python that runs us: there may be no other."""
+    """Return the directories of PATH, and last that of our Python: there may be no other Python."""
     ours = [str(Path(sys.executable).parent)] if sys.executable else []
     return [*os.environ.get("PATH", os.defpath).split(os.pathsep), *ours]
 

@@ -1,4 +1,4 @@
-"""A running sandbox: bubblewrap's process, the first process within, and the way to start others there."""
+"""A running sandbox: the bubblewrap process, the first process inside, and requests to start others."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from environments.bubblewrap.first_process import LARGEST_REQUEST, READY
+from environments.bubblewrap.first_process import MAX_REQUEST, READY
 from environments.bubblewrap.mounts import SYSTEM, is_within, real
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.owner import MARKER_VARIABLE
 
 START_LIMIT = 30.0
-"""Seconds in which a sandbox must be up, on a busy machine too."""
+"""Seconds for the start of a sandbox, also on a busy machine."""
 END_LIMIT = 10.0
-"""Seconds in which all its processes must be gone after KILL."""
-ASK_LIMIT = 10.0
-"""Seconds in which a request must be taken, and a terminal come."""
+"""Seconds from KILL to the end of all processes."""
+REQUEST_LIMIT = 10.0
+"""Seconds for a request, and for the answer with a terminal."""
 _CREDENTIALS = struct.Struct("iII")
-"""The process, user and group that have sent a message."""
+"""Process id, user id and group id of a message's sender."""
 _FIRST_PROCESS = Path(__file__).with_name("first_process.py")
-_SEEN_AS = "/run/first_process.py"
+_PATH_INSIDE = "/run/first_process.py"
 
 _controls: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-"""Our sides of the sockets of sandboxes that run."""
+"""Our ends of the sockets of running sandboxes."""
 
 
 class Sandbox:
-    """Namespaces that end with this process, however that ends.
+    """Namespaces that end with this process, in any way.
 
-    bubblewrap's `--die-with-parent` is not used: it is tied to the thread that has started it, and environments are
-    started by threads that end. The first process within ends when our side of its socket is closed, and when
-    bubblewrap's process outside ends.
+    bubblewrap's `--die-with-parent` is not used: it follows the thread of the start, and environments are started by
+    short-lived threads. Instead, the first process ends when our end of its socket is closed, or when the bubblewrap
+    process outside ends.
 
     Args:
-        program: bubblewrap.
-        options: Its options, up to the program that it runs.
-        variables: The variables of processes in the sandbox.
-        marker: The value of the marker variable, which names the owner of the sandbox.
+        program: Path of bubblewrap.
+        options: Options of bubblewrap, except for the program to run.
+        variables: Variables of processes in the sandbox.
+        marker: Value of the marker variable, for the owner of the sandbox.
 
     Raises:
-        EnvironmentStartError: It could not be started.
-        UnsupportedError: This machine's kernel does not allow it.
+        EnvironmentStartError: The sandbox could not be started.
+        UnsupportedError: The kernel of this machine does not allow sandboxes.
     """
 
     def __init__(self, program: str, options: Sequence[str], variables: Mapping[str, str], marker: str) -> None:
@@ -60,14 +60,15 @@ class Sandbox:
         self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         _controls.add(self._control)
         calls = _in_memory(call_filter())
-        own = ["--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _SEEN_AS]
+        own = ["--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _PATH_INSIDE]
         given = [*options, *own, *(word for item in variables.items() for word in ("--setenv", *item))]
-        # Through a file: other users see the arguments, and variables of its own might lead a program to libraries.
+        # The options go through a file: arguments are visible to other users, and in bubblewrap's own environment the
+        # variables could make it load other libraries.
         options_file = _in_memory("\0".join(given).encode("utf-8", "surrogateescape"))
         theirs = control.detach(), calls, options_file
         try:
-            self._outside = subprocess.Popen(
-                [program, "--args", str(options_file), "--", sys.executable, "-IS", _SEEN_AS, str(theirs[0])],
+            self._bwrap = subprocess.Popen(
+                [program, "--args", str(options_file), "--", sys.executable, "-IS", _PATH_INSIDE, str(theirs[0])],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -90,11 +91,11 @@ class Sandbox:
             raise
 
     def _await_ready(self) -> None:
-        """Wait until the first process takes requests, and note its id, which the kernel adds to its message."""
+        """Wait until the first process serves requests, and store the sender's id, added by the kernel."""
         deadline = time.monotonic() + START_LIMIT
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        assert self._outside.stderr
-        with self._outside.stderr as errors:
+        assert self._bwrap.stderr
+        with self._bwrap.stderr as errors:
             with contextlib.suppress(ConnectionResetError, ProcessLookupError):
                 if _readable(self._control.fileno(), deadline):
                     size = socket.CMSG_SPACE(_CREDENTIALS.size)
@@ -103,36 +104,36 @@ class Sandbox:
                         self.pid = _CREDENTIALS.unpack(ancillary[0][2])[0]
                         self._pidfd = os.pidfd_open(self.pid)
             if self._pidfd < 0:
-                self._outside.kill()
+                self._bwrap.kill()
                 raise start_error(errors.read(64 * 1024) if _readable(errors.fileno(), deadline) else b"")
-        self._control.settimeout(ASK_LIMIT)
+        self._control.settimeout(REQUEST_LIMIT)
 
     @property
-    def is_gone(self) -> bool:
-        """Whether it has ended, or is about to.
+    def has_ended(self) -> bool:
+        """True if the sandbox has ended, or is ending.
 
-        A process closes its files before it ends, and only then are the others of its namespace killed. So a shell of
-        the sandbox that was killed in this way finds its sandbox gone.
+        An ending process first closes its files; only then are the others of its namespace killed. So this is
+        True already when the kernel kills a shell of the sandbox.
         """
         poll = select.poll()
         try:
             poll.register(self._control, 0)
-        except ValueError:  # we have ended it
+        except ValueError:  # closed by `end`
             return True
         return bool(poll.poll(0))
 
     def spawn(self, argv: Sequence[str], streams: Sequence[int]) -> socket.socket:
-        """Start a program, and return the socket of its process, see `first_process`.
+        """Start a program, and return the socket of the process, see `first_process`.
 
         Args:
             argv: The program with its arguments.
-            streams: Its standard input, output and error; none for a terminal of its own.
+            streams: Standard input, output and error; empty for a new terminal.
 
         Raises:
-            OSError: The sandbox is gone, or does not answer.
+            OSError: The sandbox has ended, or does not answer.
         """
         request = "\0".join(argv).encode("utf-8", "surrogateescape")
-        if len(request) > LARGEST_REQUEST:
+        if len(request) > MAX_REQUEST:
             raise OSError(f"a request of {len(request)} bytes is too long for the sandbox")
         status, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -144,20 +145,20 @@ class Sandbox:
         return status
 
     def end(self) -> None:
-        """Kill everything within, and wait until it is gone.
+        """Kill all processes of the sandbox, and wait for their end.
 
         Raises:
-            TerminalError: It did not end.
+            TerminalError: The processes did not end.
         """
         self._control.close()
         with contextlib.suppress(ProcessLookupError):
             if self._pidfd >= 0:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         try:
-            self._outside.wait(END_LIMIT)
+            self._bwrap.wait(END_LIMIT)
         except subprocess.TimeoutExpired:
             raise TerminalError(
-                f"backend 'bubblewrap': the sandbox of process {self._outside.pid} did not end {END_LIMIT:.0f} s after "
+                f"backend 'bubblewrap': the sandbox of process {self._bwrap.pid} did not end {END_LIMIT:.0f} s after "
                 "KILL"
             ) from None
         finally:
@@ -167,7 +168,7 @@ class Sandbox:
 
 
 def _in_memory(data: bytes) -> int:
-    """Return a descriptor to read data from."""
+    """Return a descriptor to read the data from."""
     descriptor = os.memfd_create("options")
     os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -181,7 +182,7 @@ def _readable(descriptor: int, deadline: float) -> bool:
 
 
 def _close_controls() -> None:
-    """In a forked child: close the sockets, which would keep sandboxes running after the parent's end."""
+    """In a forked child: close the sockets, or sandboxes would outlive the parent."""
     for control in list(_controls):
         control.close()
 
@@ -190,55 +191,55 @@ os.register_at_fork(after_in_child=_close_controls)
 
 
 TRIAL_LIMIT = 30.0
-_NONE = "backend 'bubblewrap' cannot be used here"
-_WITHOUT = "Backend 'local' runs commands without walls"
-_OF_THE_KERNEL = ("namespace", "uid map", "gid map", "operation not permitted")
-"""Words of bubblewrap's message if the kernel refuses; a missing path has none of them."""
+_UNUSABLE = "backend 'bubblewrap' cannot be used here"
+_HINT = "Backend 'local' runs commands without a sandbox"
+_KERNEL_REFUSALS = ("namespace", "uid map", "gid map", "operation not permitted")
+"""Words in bubblewrap's message if the kernel refuses. The message for a missing path has none of them."""
 
 
 def find_program(writable: Sequence[Path] = ()) -> str:
     """Return the path of bubblewrap.
 
     Args:
-        writable: Directories to leave out, as a script may have written a program there.
+        writable: Directories to exclude, as a script may have written a program there.
 
     Raises:
-        UnsupportedError: It is not installed.
+        UnsupportedError: bubblewrap is not installed.
     """
     named = [Path(path) for path in os.environ.get("PATH", os.defpath).split(os.pathsep)]
     safe = [str(path) for path in named if path.is_absolute() and not is_within(real(path), writable)]
     found = shutil.which("bwrap", path=os.pathsep.join(safe))
     if found is None:
-        raise UnsupportedError(f"{_NONE}: there is no `bwrap` on PATH; install the package bubblewrap. {_WITHOUT}")
+        raise UnsupportedError(f"{_UNUSABLE}: there is no `bwrap` on PATH; install the package bubblewrap. {_HINT}")
     return found
 
 
 def start_error(printed: bytes) -> TerminalError:
-    """Return the error for a sandbox that did not start.
+    """Return the error for a failed start.
 
     Args:
-        printed: The output of bubblewrap or of the first process.
+        printed: Output of bubblewrap or of the first process.
     """
     lines = printed.decode("utf-8", "replace").strip().splitlines()
     why = lines[-1].removeprefix("bwrap: ") if lines else "it gave no reason"
-    if any(word in why.lower() for word in _OF_THE_KERNEL):
+    if any(word in why.lower() for word in _KERNEL_REFUSALS):
         return UnsupportedError(
-            f"{_NONE}: {why}. The kernel has to let this user make namespaces: look at `sysctl "
+            f"{_UNUSABLE}: {why}. The kernel has to let this user make namespaces: look at `sysctl "
             "kernel.unprivileged_userns_clone user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns`, "
-            f"or in a container at its seccomp profile; or use another backend. {_WITHOUT}"
+            f"or in a container at its seccomp profile; or use another backend. {_HINT}"
         )
     return EnvironmentStartError(f"backend 'bubblewrap' cannot start its sandbox: {why}")
 
 
 def trial() -> str:
-    """Start a sandbox with the system's directories alone, and return bubblewrap's version.
+    """Start a sandbox with only the system's directories, and return bubblewrap's version.
 
     Raises:
-        UnsupportedError: It is not installed, or this machine does not allow it.
-        EnvironmentStartError: It fails for another reason.
+        UnsupportedError: bubblewrap is not installed, or the kernel does not allow sandboxes.
+        EnvironmentStartError: The start failed for another reason.
     """
     program = find_program()
-    # Not all of the machine: mounts that come and go meanwhile, such as those of containers, would have it fail.
+    # Not the whole machine: mounts that appear and vanish meanwhile, such as those of containers, would make it fail.
     shown = [word for path in (*SYSTEM, program) for word in ("--ro-bind-try", str(path), str(path))]
     tried = [program, "--unshare-all", *shown, "--proc", "/proc", "--dev", "/dev", "--", program, "--version"]
     try:
@@ -259,22 +260,23 @@ _KEYRINGS: Mapping[int, tuple[int, int, int]] = {
     0xC0000015: (269, 270, 271),  # ppc64le
     0x80000016: (278, 279, 280),  # s390x
 }
-"""The numbers of add_key, request_key and keyctl, by AUDIT_ARCH_* of linux/audit.h. One kernel may know several.
+"""Numbers of add_key, request_key and keyctl, by AUDIT_ARCH_* of linux/audit.h. A kernel may support several.
 
-They are refused, as no namespace holds the kernel's keys: a Kerberos ticket or a disk's key is given out by user id.
+These calls are refused: no namespace isolates the kernel's keys. A Kerberos ticket or a disk's key is available to all
+processes of the user.
 """
 _X32 = 0x40000000
-"""From this number on, an x86-64 kernel takes calls for those of a third architecture, which nothing uses."""
+"""From this number on, system calls of an x86-64 kernel belong to a third architecture (x32), which is not in use."""
 
-# From linux/filter.h and linux/seccomp.h; offsets into seccomp_data. A step is a code, the number of steps that are
-# skipped if it is a test that fails, and a value.
+# From linux/filter.h and linux/seccomp.h; offsets into seccomp_data. A step is a code, the number of steps to skip
+# after a failed test, and a value.
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 
 
 def call_filter() -> bytes:
-    """Return the filter of system calls, as a program for the kernel's packet filter."""
+    """Return the seccomp filter of system calls, as a program for the kernel's packet filter."""
     steps = []
     for architecture, numbers in _KEYRINGS.items():
         tests = [(_AT_LEAST, _X32), *((_EQUAL, number) for number in numbers)]
@@ -282,5 +284,5 @@ def call_filter() -> bytes:
         for test, number in tests:
             steps += [(test, 1, number), (_RETURN, 0, _REFUSE)]
         steps.append((_RETURN, 0, _ALLOW))
-    steps.append((_RETURN, 0, _REFUSE))  # an architecture whose numbers are not known
+    steps.append((_RETURN, 0, _REFUSE))  # an architecture with unknown numbers
     return b"".join(struct.pack("HBBI", code, 0, skipped, value) for code, skipped, value in steps)

@@ -1,4 +1,4 @@
-"""Settings of bubblewrap's sandbox."""
+"""Settings of backend `bubblewrap`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments.settings import BackendSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubblewrapSettings(BackendSettings):
-    """The settings of backend `bubblewrap`. It holds no limits."""
+    """Settings of backend `bubblewrap`. The backend enforces no limits."""
 
     prefix: ClassVar[str] = "bubblewrap_"
 

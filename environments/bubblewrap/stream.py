@@ -1,4 +1,4 @@
-"""A stream to a process in a sandbox."""
+"""Stream to a process in a sandbox."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from environments.bubblewrap.first_process import TERMINAL
-from environments.bubblewrap.sandbox import ASK_LIMIT, Sandbox
+from environments.bubblewrap.sandbox import REQUEST_LIMIT, Sandbox
 from environments.output import Channel
 from environments.shell.child_stream import ChildStream, set_size
 from environments.shell.stream import Terminal
 
 REAP_LIMIT = 5.0
-"""Seconds in which a process must have ended after KILL."""
+"""Seconds from KILL to the end of a process."""
 
 
 class SandboxedChild:
-    """A process that the sandbox's first process has started, see `Child`.
+    """A process started by the sandbox's first process, see `Child`.
 
     Args:
-        status: The socket of the process, through which its exit code comes.
+        status: The socket of the process, for the exit code.
     """
 
     def __init__(self, status: socket.socket) -> None:
         self.status = status
 
     def receive_terminal(self) -> int:
-        """Return our end of its terminal.
+        """Return our end of the process's terminal.
 
         Raises:
-            OSError: None came.
+            OSError: There was no answer.
         """
-        self.status.settimeout(ASK_LIMIT)
+        self.status.settimeout(REQUEST_LIMIT)
         message, descriptors, _, _ = socket.recv_fds(self.status, len(TERMINAL), 1)
         if message != TERMINAL:
             raise BrokenPipeError("the sandbox has no terminal to give")
@@ -42,16 +42,16 @@ class SandboxedChild:
         return descriptors[0]
 
     def kill(self) -> None:
-        """Have it killed. One that has ended is left alone."""
-        # Closing is not enough: a fork of this process may have the socket too.
+        """Kill the process, unless it has ended."""
+        # `shutdown` and not `close`: a fork of this process may have the socket too.
         with contextlib.suppress(OSError):
             self.status.shutdown(socket.SHUT_WR)
 
     def wait(self) -> int:
-        """Return the exit code of a process that has ended, or was killed. Without one, it has ended with its sandbox.
+        """Return the exit code of an ended or killed process, -SIGKILL if the sandbox has ended.
 
         Returns:
-            The exit code, or the negative number of the signal that killed it.
+            The exit code, or the negative number of the signal.
         """
         self.status.settimeout(REAP_LIMIT)
         with self.status, contextlib.suppress(OSError):
@@ -61,7 +61,7 @@ class SandboxedChild:
 
 
 class SandboxStream(ChildStream):
-    """Reads and writes pipes as of a child of ours; the first process of the sandbox starts and reaps it."""
+    """Reads and writes pipes as those of our own child; the sandbox's first process starts and reaps the process."""
 
     _child: SandboxedChild
 

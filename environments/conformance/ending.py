@@ -315,7 +315,7 @@ def a_cancelled_scope_ends_what_is_called_in_it(subject: Subject) -> None:
 
 
 def _refused_in_it(env: BaseEnvironment) -> None:
-    """Expect an error from each call that reports its failure by raising."""
+    """Expect an error from each raising call."""
     name = unique("/tmp/cancelled")
     with tempfile.TemporaryDirectory() as here:
         file = Path(here, "file")

@@ -60,7 +60,7 @@ def exit_gives_its_code_and_keeps_cwd_and_exports(subject: Subject) -> None:
 
 @check(1)
 def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subject) -> None:
-    """Each command would end, block or silence a shell that runs it as part of its own script."""
+    """Each command would end, block or silence a shell as part of the shell's own script."""
     env = subject.env
     for command, code, output in (
         ("exec echo replaced", 0, "replaced\n"),
@@ -256,7 +256,7 @@ def a_session_that_is_closed_leaves_nothing(subject: Subject) -> None:
 
 @check(1)
 def a_session_begins_with_its_init_files(subject: Subject) -> None:
-    """A missing init file, and one that ends the shell, is an error."""
+    """An init file is an error if missing, or if the shell ends."""
     name = unique("V")
     path = f"/tmp/{name}.sh"
     with subject.make(login_shell=True, init_files=(path,), init_timeout=100) as env:  # the user's profile may be slow

@@ -37,7 +37,7 @@ from environments.found_target import KEPT, FoundTarget, sandbox_labels
 from environments.log import logger
 from environments.loop import spawn
 from environments.model_view import plain
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings

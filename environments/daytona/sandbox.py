@@ -10,7 +10,7 @@ from functools import partial
 from environments.daytona.service import retry, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
 from environments.found_target import sandbox_labels
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.settings import EnvironmentSettings
 from environments.short_commands.sandbox import kept_key
 

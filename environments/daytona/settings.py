@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network
 from environments.plain_number import plain_number
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside

@@ -41,7 +41,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
 
     backend = "docker"
     settings_class = DockerSettings
-    ends_with_program = True
+    has_watchdog = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._engine = Engine(settings)

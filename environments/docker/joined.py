@@ -53,7 +53,7 @@ class JoinedEnvironment(ContainerEnvironment):
         return False  # the container stays
 
     @property
-    def is_alone(self) -> bool:
+    def owns_all_processes(self) -> bool:
         return False  # the container may have processes of other programs
 
     @property

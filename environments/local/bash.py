@@ -1,4 +1,4 @@
-"""A bash of this machine that is started at once, without a /bin/sh that looks for it first."""
+"""Direct start of this machine's bash, without a search by /bin/sh."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from environments.shell.dialect.commands import brand_of, environment_of
 from environments.variables import is_name
 
 _RLIMIT_LOCKS = 10
-"""Linux's number of it, which the module `resource` has no name for."""
+"""Linux's number of RLIMIT_LOCKS, which the module `resource` lacks."""
 _Identity = tuple[str, int, int, int]
-_found: dict[str, _Identity] = {}
-"""By PATH, the bash that has become a shell of ours."""
+_bash_by_path: dict[str, _Identity] = {}
+"""The bash that has become a shell of ours, by PATH."""
 
 
 def remember_bash() -> None:
-    """Note that the first bash on PATH is one that a /bin/sh has started, and that has all that is needed."""
+    """Store the first bash on PATH, after a start by /bin/sh has proved all required features."""
     path = os.environ.get("PATH", "")
-    if path in _found:
+    if path in _bash_by_path:
         return
     places = (os.path.join(folder, "bash") for folder in os.get_exec_path())  # noqa: PTH118
     place = next((place for place in places if os.access(place, os.X_OK)), None)
     if place and os.path.isabs(place):  # noqa: PTH117
         with contextlib.suppress(OSError):
-            _found[path] = _identity(place)
+            _bash_by_path[path] = _identity(place)
 
 
 def open_bash(argv: BootArgv) -> ChildStream | None:
-    """Start the bash that is known, with the variable and the limit that a /bin/sh would give it.
+    """Start the stored bash, with the variable and the limit as set by /bin/sh.
 
     Args:
-        argv: The program that would look for it.
+        argv: The program for the search.
 
     Returns:
-        Its streams; None where none is known, where it was replaced, or where this system cannot set limits for it.
+        The streams; None without a stored bash, after its replacement, or if this system cannot set limits of others.
 
     Raises:
-        EnvironmentStartError: It cannot be started.
+        EnvironmentStartError: The start failed.
     """
-    known = _found.get(os.environ.get("PATH", ""))
-    if known is None or "BASH_ENV" in os.environ:  # a file that it runs before the limit is set
+    stored = _bash_by_path.get(os.environ.get("PATH", ""))
+    if stored is None or "BASH_ENV" in os.environ:  # bash runs this file before the limit is set
         return None
     try:
         from resource import prlimit
 
-        if _identity(known[0]) != known:
+        if _identity(stored[0]) != stored:
             raise FileNotFoundError
         variables = {**command_variables(), MARKER_VARIABLE: argv.marker}
         if not all(map(is_name, variables)):  # such as an exported function, which some /bin/sh drop
             return None
-    except (ImportError, OSError, KeyError):  # a KeyError: another thread has removed a variable meanwhile
-        _found.pop(os.environ.get("PATH", ""), None)
+    except (ImportError, OSError, KeyError):  # KeyError: another thread has removed a variable
+        _bash_by_path.pop(os.environ.get("PATH", ""), None)
         return None
-    stream = ChildStream([known[0], "--noprofile", "--norc"], env=variables)
+    stream = ChildStream([stored[0], "--noprofile", "--norc"], env=variables)
     brand = brand_of(environment_of(argv.marker))
-    with contextlib.suppress(OSError, ValueError):  # as where this process itself has a lower limit
+    with contextlib.suppress(OSError, ValueError):  # this process itself may have a lower limit
         prlimit(stream.pid, _RLIMIT_LOCKS, (brand, brand))
     stream.is_bash = True
     return stream

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
 from environments.local.bash import open_bash, remember_bash
-from environments.local.processes import NewProcesses, Search, finds_none, kill_new, numbers_of
+from environments.local.processes import NewProcesses, ProcessSearch, brands_of, finds_none, kill_new
 from environments.local.settings import LocalSettings
 from environments.secrets import command_variables
 from environments.shell.child_stream import ChildStream
@@ -25,35 +25,33 @@ if TYPE_CHECKING:
 
 
 class LocalEnvironment(PersistentShellEnvironment):
-    """Runs commands on this machine, as this user, with this process's environment but for keys of services."""
+    """Runs commands on this machine, as this user, with this process's environment except for keys of services."""
 
     backend = "local"
     settings_class = LocalSettings
     same_machine = True
-    ends_with_program = True
+    has_watchdog = True
     can_hunt = True
 
     @classmethod
     def list_targets(cls) -> Iterator[FoundTarget]:
-        """Go through what environments, of any backend, have on this machine outside of containers."""
-        from environments.shell.listing import list_environments  # most never look
+        # Environments of any backend are listed that have a directory on this machine, outside of containers.
+        from environments.shell.listing import list_environments  # imported late: rarely needed
 
         return list_environments(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
 
     async def start_target(self) -> None:
-        """Do nothing: this machine is up."""
+        pass  # this machine is always up
 
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a child process, see `PersistentShellEnvironment`."""
         bash = open_bash(argv) if isinstance(argv, BootArgv) and argv.is_plain else None
         return bash or ChildStream(argv, terminal=terminal, env=command_variables())
 
     def found_bash(self) -> None:
-        """Start it at once from now on, see `PersistentShellEnvironment`."""
         remember_bash()
 
     async def stop_target(self) -> None:
-        """Remove the pipes that shells were killed with, where there is no /proc. This machine stays up."""
+        # This machine stays up. Without /proc, the pipes of killed shells are removed here.
         if not os.path.exists("/proc/self/fd"):  # noqa: PTH110  # commands do without pathlib
             import glob
             import shutil
@@ -62,41 +60,37 @@ class LocalEnvironment(PersistentShellEnvironment):
                 shutil.rmtree(left, ignore_errors=True)
 
     async def has_no_process(self, marker: str, but: Collection[int]) -> bool:
-        """Search the processes of this machine, see `PersistentShellEnvironment`."""
-        numbers = numbers_of(self.id) if marker == f"{self.id}/" else range(0)
-        return await finds_none(Search(marker, numbers, but))
+        brands = brands_of(self.id) if marker == f"{self.id}/" else range(0)
+        return await finds_none(ProcessSearch(marker, brands, but))
 
     def hunt(self, marker: str, brand: str | None) -> None:
-        """Kill processes that fork and exit without end, see `PersistentShellEnvironment`."""
+        # Ends a fork bomb whose processes fork and exit.
         kill_new(marker, brand)
 
     def newcomers(self, brand: int | None) -> Callable[[str], Awaitable[bool]]:
-        """Search processes that are started from now on, see `PersistentShellEnvironment`."""
         return NewProcesses(brand).may_have
 
     def describe_target(self, cwd: str) -> Target:
-        """Describe this machine, see `PersistentShellEnvironment`."""
-        from environments.target import Target, this_machine  # most never ask for it
+        from environments.target import Target, this_machine  # imported late: rarely needed
 
         here = this_machine()
         return Target("local", "machine", here, here, here, (self.capabilities.shell,))
 
     def find_address(self, port: int) -> Address:
-        """Return where a port of this machine can be reached, see `BaseEnvironment.address`."""
-        from environments.target import Address  # most never ask for one
+        from environments.target import Address  # imported late: rarely needed
 
         self.ensure_started()
         return Address("127.0.0.1", port)
 
     @cached_property
     def files(self) -> LocalFiles:
-        """Files of this machine, which need no command."""
-        from environments.local.files import LocalFiles  # which brings pathlib, and commands do without
+        # Files need no command here.
+        from environments.local.files import LocalFiles  # imported late: brings pathlib, which commands do without
 
         return LocalFiles(self)
 
     async def absolute(self, path: str) -> str:
-        """Return a path as an absolute one, with the slash that it may end in. The session's directory is not made."""
+        """Make a path absolute, keeping a trailing slash. The session's directory is not created."""
         await self.life.ensure_started()
         if path == "~" or path.startswith("~/"):
             return f"{os.path.expanduser('~')}{path[1:]}"  # noqa: PTH111  # commands do without pathlib
@@ -104,5 +98,5 @@ class LocalEnvironment(PersistentShellEnvironment):
             return path
         place = await self.session_of_execute.variable("PWD", sourced=False)
         if not os.path.isdir(place):  # noqa: PTH112  # the same
-            raise TerminalError(f"cannot take {path} from the session's directory {place}, which is not there any more")
+            raise TerminalError(f"cannot take {path} from the session's directory {place}, which no longer exists")
         return f"{place}/{path}"

@@ -1,4 +1,4 @@
-"""Files and entries of directories of this machine as those of a target, in worker threads."""
+"""Files and directories of this machine as those of a target, in worker threads."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from environments.local_files import (
 )
 from environments.loop import in_worker
 from environments.options import means_directory
+from environments.progress import Counter
 from environments.shell.files import ShellFiles
 from environments.shell.transfer import Runner
-from environments.starting import Counter
 from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:
@@ -53,24 +53,19 @@ class LocalFiles(ShellFiles):
         return place
 
     async def write(self, path: str, data: bytes, mode: str = "", conditions: WriteConditions = ANY) -> bool:
-        """Write a file, see `ShellFiles`."""
         self.check_name(path)
         return await in_worker(_write, path, await self._place(path), data, int(mode, 8) if mode else None, conditions)
 
     async def replace(self, path: str, old: str, new: str, guard: WriteGuard) -> bytes | None:
-        """Return None, see `TargetFiles`: to read and to write takes no longer here."""
-        return None
+        return None  # reading and writing takes no longer here
 
     async def check(self, path: str, conditions: WriteConditions) -> None:
-        """Check a file, see `ShellFiles`."""
         await in_worker(_check, path, await self._place(path), conditions)
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
-        """Return a file, see `ShellFiles`."""
         return await in_worker(_read, path, await self._place(path), limit)
 
     async def put(self, local: Path, remote: str) -> None:
-        """Copy a file, see `ShellFiles`."""
         self.check_name(remote)
         place = await self._place(remote)
         with await in_worker(open_regular, local) as file:
@@ -80,7 +75,6 @@ class LocalFiles(ShellFiles):
                     await in_worker(_copy, local, file, Path(place), count)
 
     async def get(self, remote: str, local: Path) -> None:
-        """Copy a file, see `ShellFiles`."""
         place = await self._place(remote)
         with await in_worker(_open, remote, place) as file:
             status = os.fstat(file.fileno())
@@ -88,38 +82,33 @@ class LocalFiles(ShellFiles):
                 await in_worker(_copy, Path(place), file, local, count)
 
     async def stat(self, path: str, *, follow: bool) -> FileStatus:
-        """Return what is at a path, see `ShellFiles`."""
         return await in_worker(_stat, path, await self._place(path), follow)
 
     async def entries(self, path: str) -> list[FileStatus]:
-        """Return what is in a directory, see `ShellFiles`."""
         return await in_worker(_list, path, await self._place(path))
 
     async def mkdir(self, path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> None:
-        """Make a directory, see `ShellFiles`."""
         await in_worker(_mkdir, path, Path(await self._place(path)), parents, exist_ok, mode)
 
     async def remove(self, path: str, *, recursive: bool, missing_ok: bool) -> None:
-        """Remove what is at a path, see `ShellFiles`."""
         try:
             await in_worker(_remove, path, await self._place(path), recursive, missing_ok)
-        except RecursionError:  # Python's own way calls itself for each level
+        except RecursionError:  # shutil.rmtree recurses for each level
             await super().remove(path, recursive=recursive, missing_ok=missing_ok)
 
     async def exists(self, path: str) -> bool:
-        """Return whether something is at a path, see `ShellFiles`."""
         return await in_worker(_exists, path, await self._place(path))
 
 
 _CRLF_ENDS = re.compile(rb"\r(?:\n|\Z)")
-"""Ends of lines, of which the last may lack its newline."""
+"""Line ends; the last may lack its newline."""
 
-# In worker threads. `given` is a path as the caller gave it, `place` the same as an absolute one.
+# In worker threads. `given` is a path as the caller gave it, `place` is its absolute form.
 
 
 @contextlib.contextmanager
 def _in_target(verb: str, given: str) -> Iterator[None]:
-    """Turn an error of the system into that of a target's file."""
+    """Turn an OSError into the error for a file of a target."""
     try:
         yield
     except TerminalError:
@@ -129,7 +118,7 @@ def _in_target(verb: str, given: str) -> Iterator[None]:
 
 
 def _path_of(place: str) -> Path:
-    """Return the path of what is there. Raises NotADirectoryError if only a directory can have it, and it is none."""
+    """Return the path. Raises NotADirectoryError for a form such as a trailing slash without a directory."""
     path = Path(place)
     if means_directory(place) and not stat.S_ISDIR(path.stat().st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -154,7 +143,7 @@ def _write(given: str, place: str, data: bytes, mode: int | None, conditions: Wr
             return replace_file(Path(place), lambda file: file.write(data), mode)
         if conditions.guard:
             with _nearest_folder(os.path.dirname(place), conditions.guard) as (folder, missing):  # noqa: PTH120
-                _judge(folder, (*missing, posixpath.basename(place)), conditions.guard)
+                _check_guard(folder, (*missing, posixpath.basename(place)), conditions.guard)
         _check_vacant(place, conditions)
         real = os.path.realpath(place)
         with _folder_of(real, conditions.guard) as folder:
@@ -169,17 +158,17 @@ def _check(given: str, place: str, conditions: WriteConditions) -> None:
         for path in dict.fromkeys((place, os.path.realpath(place))):
             with _nearest_folder(os.path.dirname(path), conditions.guard) as (folder, missing):  # noqa: PTH120
                 if conditions.guard:
-                    _judge(folder, (*missing, posixpath.basename(path)), conditions.guard)
+                    _check_guard(folder, (*missing, posixpath.basename(path)), conditions.guard)
                 if not missing and path == os.path.realpath(place):
                     _check_conditions(folder, posixpath.basename(path), conditions)
 
 
-# With conditions: the directory is opened and then judged, and the file is written in what is open.
+# With conditions: the directory is opened, then checked, and the file is written in the open directory.
 
 
 @contextlib.contextmanager
 def _nearest_folder(path: str, guard: WriteGuard | None) -> Iterator[tuple[int, list[str]]]:
-    """Open a directory, or the nearest one above that is there, and return the names that are missing as well."""
+    """Open a directory, or its nearest existing parent. Yields the missing names, too."""
     missing: list[str] = []
     while not os.path.isdir(path):  # noqa: PTH112
         if guard and (posixpath.basename(path) == ".." or os.path.islink(path)):  # noqa: PTH114
@@ -194,13 +183,13 @@ def _nearest_folder(path: str, guard: WriteGuard | None) -> Iterator[tuple[int, 
 
 @contextlib.contextmanager
 def _folder_of(place: str, guard: WriteGuard | None) -> Iterator[int]:
-    """Open the directory of a file, make it if it is missing, and judge it."""
+    """Open the directory of a file, creating missing ones, and check it against the guard."""
     parent, file = posixpath.split(place)
     with contextlib.ExitStack() as opened:
         folder, missing = opened.enter_context(_nearest_folder(parent, guard))
         while True:
             if guard:
-                _judge(folder, (*missing, file), guard)
+                _check_guard(folder, (*missing, file), guard)
             if not missing:
                 break
             with contextlib.suppress(FileExistsError):
@@ -209,10 +198,10 @@ def _folder_of(place: str, guard: WriteGuard | None) -> Iterator[int]:
         yield folder
 
 
-def _judge(folder: int, names: Sequence[str], guard: WriteGuard) -> None:
-    """Raise WriteConditionError if a file may not be written, given by an open directory and the names below it.
+def _check_guard(folder: int, names: Sequence[str], guard: WriteGuard) -> None:
+    """Raise WriteConditionError if the guard forbids a file, given by an open directory and the names below.
 
-    The system tells which directories that is in, whatever path has led there.
+    The real parents of the open directory decide, not the path that led to it.
     """
     above, at = [os.fstat(folder)], "."
     while not above[1:] or not os.path.samestat(above[-1], above[-2]):
@@ -269,7 +258,7 @@ def _check_conditions(folder: int, name: str, conditions: WriteConditions) -> No
         return
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except PermissionError:  # it may be written all the same
+    except PermissionError:  # unreadable, but perhaps writable
         return
     with open(descriptor, "rb") as file:
         first = file.readline(limit)
@@ -309,7 +298,7 @@ def _list(given: str, place: str) -> list[FileStatus]:
 
 def _status(given: str, path: Path, *, follow: bool) -> FileStatus:
     found = path.stat(follow_symlinks=follow)
-    link = os.readlink(path) if stat.S_ISLNK(found.st_mode) else None  # noqa: PTH115  # a Path would tidy it up
+    link = os.readlink(path) if stat.S_ISLNK(found.st_mode) else None  # noqa: PTH115  # a Path would normalize it
     changed = found.st_mtime_ns // 1_000_000_000
     return FileStatus.made_of(given, found.st_mode, found.st_size, changed, found.st_uid, found.st_gid, link)
 

@@ -1,4 +1,4 @@
-"""Settings of this machine."""
+"""Settings of backend `local`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from environments.settings import BackendSettings, EnvironmentSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings(BackendSettings):
-    """The settings of backend `local`. It holds no limits."""
+    """Settings of backend `local`. The backend enforces no limits."""
 
     prefix: ClassVar[str] = "local_"
 
@@ -27,7 +27,6 @@ class LocalSettings(BackendSettings):
     """Same as `network` of backend `bubblewrap`."""
 
     def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
-        """Return the backend of the sandbox, see `BackendSettings`."""
         if self.sandbox == "none":
             return None
         return self.sandbox, {
@@ -37,11 +36,10 @@ class LocalSettings(BackendSettings):
         }
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse what would have no effect, see `BackendSettings`."""
         if self.sandbox != "none":
             raise UnsupportedError(
                 "backend 'local' has no sandbox, and sandbox asks for one; let load_settings or "
-                f"create_environment make the settings, or take backend {self.sandbox!r}"
+                f"create_environment load the settings, or take backend {self.sandbox!r}"
             )
         for name in ("sandbox_paths", "sandbox_read_only_paths", "sandbox_network"):
             if getattr(self, name) not in ((), "none"):

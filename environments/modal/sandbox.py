@@ -15,7 +15,7 @@ from environments.found_target import CREATED, sandbox_labels
 from environments.log import logger
 from environments.modal.service import service
 from environments.modal.settings import ModalSettings, volume_parts
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network
 from environments.settings import EnvironmentSettings
 from environments.short_commands.sandbox import kept_key

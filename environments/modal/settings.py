@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from environments.errors import EnvironmentStartError, SettingsError
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network
 from environments.settings import (
     RESOURCE_SETTINGS,

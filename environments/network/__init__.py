@@ -1,1 +1,1 @@
-"""The network of a target by a list of hosts: the rules, and the proxy that holds a target to them."""
+"""Network of a target by an allow list of hosts: the list, and its enforcement by a proxy."""

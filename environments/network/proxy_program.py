@@ -1,7 +1,7 @@
-"""The proxy's side in the target: it takes connections on 127.0.0.1, and carries them over standard input and output.
+"""The proxy program in the target: accepts connections on 127.0.0.1, and multiplexes them over stdin and stdout.
 
-It is sent into the target as text, and runs on the target's Python, 3.8 or later. See `channel` for the frames. It
-reads no request: whatever a program there sends is for the other side to judge.
+It is sent to the target as text, and runs on the target's Python, 3.8 or later. The module `multiplexer` describes the
+frames. Requests are not parsed here: the proxy on the other side checks them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import sys
 import time
 
 HEAD = struct.Struct(">cII")
-WINDOW, MOST, LARGEST = 128 * 1024, 256, 64 * 1024
-MOST_LEAVING, LEAVING = 128, 2.0
+WINDOW, MAX_CONNECTIONS, MAX_FRAME = 128 * 1024, 256, 64 * 1024
+MAX_CLOSING, CLOSE_LIMIT = 128, 2.0
 UNAVAILABLE = b"HTTP/1.1 503 too many connections at once\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
-class Connection:
+class ClientConnection:
     """One connection of a program."""
 
     def __init__(self, sock: socket.socket, number: int) -> None:
         self.sock, self.number = sock, number
         self.credit = WINDOW
         self.pending = bytearray()
-        self.untold = 0
-        self.at_end = self.ends = self.shut = False
-        self.leaves = 0.0
+        self.unreported = 0
+        self.at_end = self.is_ending = self.is_shut = False
+        self.close_at = 0.0
 
 
 class Proxy:
-    """All connections, and the way to the other side."""
+    """All connections, multiplexed over stdin and stdout."""
 
     def __init__(self, port: int) -> None:
         self.selector = selectors.DefaultSelector()
@@ -43,39 +43,39 @@ class Proxy:
         self.listener.bind(("127.0.0.1", port))
         self.listener.listen(128)
         self.listener.setblocking(False)
-        self.wanted: dict[int | socket.socket, int] = {}
-        self.connections: dict[int, Connection] = {}
-        self.leaving: list[Connection] = []
-        self.numbers = 0
+        self.watched: dict[int | socket.socket, int] = {}
+        self.connections: dict[int, ClientConnection] = {}
+        self.closing: list[ClientConnection] = []
+        self.last_number = 0
         self.accepts_at = 0.0
         self.unsent, self.received = bytearray(), bytearray()
         for descriptor in (0, 1):
             os.set_blocking(descriptor, False)
-        self.want(0, READ)
+        self.watch(0, READ)
 
-    def want(self, thing: int | socket.socket, events: int, data: Connection | None = None) -> None:
-        """Wait for events of a descriptor or socket, and for no others."""
-        before = self.wanted.get(thing, 0)
+    def watch(self, file: int | socket.socket, events: int, data: ClientConnection | None = None) -> None:
+        """Watch a descriptor or socket for these events only."""
+        before = self.watched.get(file, 0)
         if events == before:
             return
         if not before:
-            self.selector.register(thing, events, data)
+            self.selector.register(file, events, data)
         elif events:
-            self.selector.modify(thing, events, data)
+            self.selector.modify(file, events, data)
         else:
-            self.selector.unregister(thing)
+            self.selector.unregister(file)
         if events:
-            self.wanted[thing] = events
+            self.watched[file] = events
         else:
-            del self.wanted[thing]
+            del self.watched[file]
 
     def run(self) -> None:
-        """Carry connections until the input ends."""
+        """Relay connections until the end of the input."""
         while True:
             now = time.monotonic()
-            self.want(self.listener, READ if len(self.leaving) < MOST_LEAVING and now >= self.accepts_at else 0)
-            self.want(1, WRITE if self.unsent else 0)
-            waits = self.leaving or now < self.accepts_at
+            self.watch(self.listener, READ if len(self.closing) < MAX_CLOSING and now >= self.accepts_at else 0)
+            self.watch(1, WRITE if self.unsent else 0)
+            waits = self.closing or now < self.accepts_at
             for key, events in self.selector.select(0.2 if waits else None):
                 if key.fileobj == 0:
                     self.read_input()
@@ -83,27 +83,27 @@ class Proxy:
                     self.write_output()
                 elif key.fileobj is self.listener:
                     self.accept()
-                elif key.fileobj in self.wanted:
+                elif key.fileobj in self.watched:
                     if events & WRITE:
                         self.write_to(key.data)
-                    if events & READ and key.fileobj in self.wanted:
+                    if events & READ and key.fileobj in self.watched:
                         self.read_from(key.data)
-            if self.leaving:
+            if self.closing:
                 now = time.monotonic()
-                for connection in [each for each in self.leaving if each.leaves < now]:
-                    self.drop(connection)
+                for connection in [each for each in self.closing if each.close_at < now]:
+                    self.close(connection)
 
     def send(self, kind: bytes, number: int, data: bytes = b"") -> None:
         """Send a frame."""
         self.unsent += HEAD.pack(kind, number, len(data)) + data
-        if len(self.unsent) < LARGEST:
+        if len(self.unsent) < MAX_FRAME:
             self.write_output()
 
     def write_output(self) -> None:
-        """Write what is unsent."""
+        """Write unsent frames."""
         was_full = self.is_full
         try:
-            del self.unsent[: os.write(1, self.unsent[:LARGEST])]
+            del self.unsent[: os.write(1, self.unsent[:MAX_FRAME])]
         except BlockingIOError:
             return
         except OSError:
@@ -114,13 +114,13 @@ class Proxy:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is to be read from programs until the other side has read."""
-        return len(self.unsent) > 4 * LARGEST
+        """True if reading from programs is paused until the other side has read: back-pressure."""
+        return len(self.unsent) > 4 * MAX_FRAME
 
     def read_input(self) -> None:
-        """Take frames."""
+        """Read frames."""
         try:
-            data = os.read(0, LARGEST)
+            data = os.read(0, MAX_FRAME)
         except BlockingIOError:
             return
         if not data:
@@ -132,12 +132,12 @@ class Proxy:
             if len(self.received) - at < HEAD.size + size:
                 break
             at += HEAD.size
-            self.take(kind, number, bytes(self.received[at : at + size]))
+            self.handle_frame(kind, number, bytes(self.received[at : at + size]))
             at += size
         del self.received[:at]
 
-    def take(self, kind: bytes, number: int, data: bytes) -> None:
-        """Take a frame."""
+    def handle_frame(self, kind: bytes, number: int, data: bytes) -> None:
+        """Handle a frame."""
         connection = self.connections.get(number)
         if connection is None:
             return
@@ -146,13 +146,13 @@ class Proxy:
         elif kind == b"W":
             connection.credit += struct.unpack(">I", data)[0]
         elif kind == b"E":
-            connection.ends = True
+            connection.is_ending = True
         elif kind == b"C":
-            self.leave(connection)
+            self.close_when_read(connection)
         self.write_to(connection)
 
     def accept(self) -> None:
-        """Take a connection, or say that there are too many."""
+        """Accept a connection, or answer 503 if there are too many."""
         try:
             sock, _ = self.listener.accept()
         except BlockingIOError:
@@ -162,78 +162,78 @@ class Proxy:
                 self.accepts_at = time.monotonic() + 0.2
             return
         sock.setblocking(False)
-        if len(self.connections) >= MOST:
-            connection = Connection(sock, 0)
+        if len(self.connections) >= MAX_CONNECTIONS:
+            connection = ClientConnection(sock, 0)
             connection.pending += UNAVAILABLE
-            self.leave(connection)
+            self.close_when_read(connection)
         else:
-            self.numbers = self.numbers % 0xFFFFFFFF + 1
-            while self.numbers in self.connections:
-                self.numbers = self.numbers % 0xFFFFFFFF + 1
-            connection = self.connections[self.numbers] = Connection(sock, self.numbers)
+            self.last_number = self.last_number % 0xFFFFFFFF + 1
+            while self.last_number in self.connections:
+                self.last_number = self.last_number % 0xFFFFFFFF + 1
+            connection = self.connections[self.last_number] = ClientConnection(sock, self.last_number)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.send(b"O", connection.number)
         self.write_to(connection)
 
-    def leave(self, connection: Connection) -> None:
-        """Close a connection once it was sent what is pending, and has read it."""
+    def close_when_read(self, connection: ClientConnection) -> None:
+        """Close a connection after its pending data was sent and read."""
         self.connections.pop(connection.number, None)
-        connection.ends, connection.leaves = True, time.monotonic() + LEAVING
-        self.leaving.append(connection)
+        connection.is_ending, connection.close_at = True, time.monotonic() + CLOSE_LIMIT
+        self.closing.append(connection)
 
-    def drop(self, connection: Connection) -> None:
+    def close(self, connection: ClientConnection) -> None:
         """Close a connection now."""
-        self.want(connection.sock, 0)
+        self.watch(connection.sock, 0)
         connection.sock.close()
-        if connection.leaves:
-            self.leaving.remove(connection)
+        if connection.close_at:
+            self.closing.remove(connection)
         elif self.connections.pop(connection.number, None):
             self.send(b"C", connection.number)
 
-    def await_events(self, connection: Connection) -> None:
-        """Wait for what a connection can do next."""
-        reads = bool(connection.leaves) or (connection.credit > 0 and not self.is_full)
+    def await_events(self, connection: ClientConnection) -> None:
+        """Watch for the events that a connection can handle next."""
+        reads = bool(connection.close_at) or (connection.credit > 0 and not self.is_full)
         events = READ if reads and not connection.at_end else 0
-        self.want(connection.sock, events | (WRITE if connection.pending else 0), connection)
+        self.watch(connection.sock, events | (WRITE if connection.pending else 0), connection)
 
-    def write_to(self, connection: Connection) -> None:
-        """Write what is pending to a program."""
+    def write_to(self, connection: ClientConnection) -> None:
+        """Write pending data to a program."""
         try:
             if connection.pending:
-                sent = connection.sock.send(connection.pending[:LARGEST])
+                sent = connection.sock.send(connection.pending[:MAX_FRAME])
                 del connection.pending[:sent]
-                connection.untold += sent
-            if connection.ends and not connection.pending and not connection.shut:
-                connection.shut = True
+                connection.unreported += sent
+            if connection.is_ending and not connection.pending and not connection.is_shut:
+                connection.is_shut = True
                 connection.sock.shutdown(socket.SHUT_WR)
-            if connection.leaves and connection.shut and connection.at_end:
-                self.drop(connection)
+            if connection.close_at and connection.is_shut and connection.at_end:
+                self.close(connection)
                 return
         except BlockingIOError:
             pass
         except OSError:
-            self.drop(connection)
+            self.close(connection)
             return
-        if not connection.leaves and connection.untold >= (WINDOW // 4 if connection.pending else 1):
-            self.send(b"W", connection.number, struct.pack(">I", connection.untold))
-            connection.untold = 0
+        if not connection.close_at and connection.unreported >= (WINDOW // 4 if connection.pending else 1):
+            self.send(b"W", connection.number, struct.pack(">I", connection.unreported))
+            connection.unreported = 0
         self.await_events(connection)
 
-    def read_from(self, connection: Connection) -> None:
-        """Read what a program sends. What one sends that is to be closed is dropped."""
-        most = LARGEST if connection.leaves else min(connection.credit, LARGEST)
-        if not most:
+    def read_from(self, connection: ClientConnection) -> None:
+        """Read from a program. Data on a closing connection is dropped."""
+        size = MAX_FRAME if connection.close_at else min(connection.credit, MAX_FRAME)
+        if not size:
             return
         try:
-            data = connection.sock.recv(most)
+            data = connection.sock.recv(size)
         except BlockingIOError:
             return
         except OSError:
-            self.drop(connection)
+            self.close(connection)
             return
-        if connection.leaves:
+        if connection.close_at:
             if not data:
-                self.drop(connection)
+                self.close(connection)
             return
         if data:
             connection.credit -= len(data)
@@ -245,12 +245,12 @@ class Proxy:
 
 
 def main(port: int) -> None:
-    """Run, and say how the start came out."""
+    """Run the proxy program, and report whether the port is open."""
     try:
         proxy = Proxy(port)
     except OSError as error:
-        said = f"cannot listen at 127.0.0.1:{port}: {error.strerror}".encode()
-        os.write(1, HEAD.pack(b"R", 0, len(said)) + said)
+        message = f"cannot listen at 127.0.0.1:{port}: {error.strerror}".encode()
+        os.write(1, HEAD.pack(b"R", 0, len(message)) + message)
         return
     proxy.send(b"R", 0, str(port).encode())
     proxy.run()

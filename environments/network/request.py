@@ -1,4 +1,4 @@
-"""Requests to the proxy: what they ask for, and what of them is sent on."""
+"""Requests to the proxy: parsing and forwarding."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from environments.network.rules import Host, parse_host, parse_port, shown, split_port
+from environments.network.allow_list import Host, host_and_port, parse_host, parse_port, split_port
 
 if TYPE_CHECKING:
-    from environments.network.channel import Connection
+    from environments.network.multiplexer import TargetConnection
 
-MOST_HEADERS = 200
+MAX_HEADERS = 200
 _FIRST = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ([!-~]+) (HTTP/1\.[01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
 _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)")
-_OF_CONNECTIONS = (b"connection", b"keep-alive", b"proxy-connection")
-_NOT_SENT_ON = {
+_CONNECTION_HEADERS = (b"connection", b"keep-alive", b"proxy-connection")
+_DROPPED_HEADERS = {
     *(b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade"),
 }
-"""Headers that are for the proxy alone, or that it writes itself."""
+"""Headers that are meant for the proxy, or that it writes itself."""
 
 
 class BadRequestError(Exception):
-    """The request is none that is understood."""
+    """The request is malformed."""
 
 
-class Request(NamedTuple):
+class ProxyRequest(NamedTuple):
     """A request to the proxy."""
 
     host: Host
     port: int
     is_tunnel: bool
-    """True for CONNECT: all that follows is for the host."""
+    """True for CONNECT: all further bytes are for the host."""
     head: bytes = b""
-    """What is sent to the host before the body."""
+    """Bytes to send to the host before the body."""
     size: int | None = 0
-    """Bytes of its body; None if it comes in chunks."""
+    """Bytes of the body; None for a chunked body."""
 
     @classmethod
-    def parse(cls, text: bytes) -> Request:
-        """Read a request up to the empty line behind its headers.
+    def parse(cls, text: bytes) -> ProxyRequest:
+        """Parse a request, up to the empty line after its headers.
 
-        The host is that of the request line, whatever the header `Host` says: that is written anew.
+        The host is taken from the request line. The header `Host` is ignored and replaced.
 
         Raises:
-            BadRequestError: It is not understood.
+            BadRequestError: The request is malformed.
         """
         first, *lines = text.removesuffix(b"\r\n\r\n").split(b"\r\n")
         found = _FIRST.fullmatch(first)
-        if not found or len(lines) > MOST_HEADERS:
+        if not found or len(lines) > MAX_HEADERS:
             raise BadRequestError("this is a proxy; send it `CONNECT host:port` or `GET http://host/`")
         method, target, version = found.groups()
         headers = [_header(line) for line in lines]
@@ -64,22 +64,22 @@ class Request(NamedTuple):
         if b"#" in path:
             raise BadRequestError("a fragment is no part of a request")
         path = path if path.startswith(b"/") else b"/" + path
-        named = shown(host, port).removesuffix(":80").encode()
+        named = host_and_port(host, port).removesuffix(":80").encode()
         dropped = {name.strip().lower() for key, value in headers if key == b"connection" for name in value.split(b",")}
-        dropped = (dropped - {b"content-length", b"transfer-encoding"}) | _NOT_SENT_ON
+        dropped = (dropped - {b"content-length", b"transfer-encoding"}) | _DROPPED_HEADERS
         kept = [(b"Host", named), *(each for each in headers if each[0] not in dropped), (b"Connection", b"close")]
         head = b"".join(b"%s: %s\r\n" % header for header in kept)
         return cls(host, port, False, b"%s %s %s\r\n%s\r\n" % (method, path, version, head), _body_size(headers))
 
-    async def body(self, connection: Connection) -> AsyncIterator[bytes]:
-        """Go through the body, and not through what is behind it.
+    async def body(self, connection: TargetConnection) -> AsyncIterator[bytes]:
+        """Yield the body, and no bytes after it.
 
         Raises:
-            BadRequestError: Its chunks are not understood.
-            ConnectionError: It does not come to its end.
+            BadRequestError: A chunk is malformed.
+            ConnectionError: The body is incomplete.
         """
         if self.size is not None:
-            async for part in _exactly(connection, self.size):
+            async for part in _read_exactly(connection, self.size):
                 yield part
             return
         while True:
@@ -90,12 +90,12 @@ class Request(NamedTuple):
             yield line
             if not int(found[1], 16):
                 break
-            async for part in _exactly(connection, int(found[1], 16)):
+            async for part in _read_exactly(connection, int(found[1], 16)):
                 yield part
             if await connection.read_until(b"\r\n") != b"\r\n":
                 raise BadRequestError("a chunk is longer than its size")
             yield b"\r\n"
-        for _ in range(MOST_HEADERS):
+        for _ in range(MAX_HEADERS):
             yield (line := await connection.read_until(b"\r\n"))
             if line == b"\r\n":
                 return
@@ -103,9 +103,9 @@ class Request(NamedTuple):
 
 
 async def response_heads(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Read the heads of a response up to the final one, and have that tell the program that its connection ends.
+    """Yield the heads of a response, up to the final one with `Connection: close` added.
 
-    A program would send its next request on it otherwise, if the host has said nothing of that.
+    Otherwise a program may send its next request on the same connection.
     """
     while True:
         try:
@@ -113,18 +113,18 @@ async def response_heads(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         except asyncio.IncompleteReadError as error:
             yield error.partial
             return
-        except asyncio.LimitOverrunError:  # it is no head, and is passed on as it is
+        except asyncio.LimitOverrunError:  # not a head; forwarded unchanged
             return
         if _INTERIM.match(head):
             yield head
             continue
         first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
-        kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _OF_CONNECTIONS]
+        kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _CONNECTION_HEADERS]
         yield b"\r\n".join([first, *kept, b"Connection: close", b"", b""])
         return
 
 
-async def _exactly(connection: Connection, size: int) -> AsyncIterator[bytes]:
+async def _read_exactly(connection: TargetConnection, size: int) -> AsyncIterator[bytes]:
     while size:
         part = await connection.read(min(size, 65536))
         if not part:
@@ -140,15 +140,15 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
     return found[1].lower(), found[2].rstrip(b" \t")
 
 
-def _authority(text: bytes, usual: int | None) -> tuple[Host, int]:
+def _authority(text: bytes, default: int | None) -> tuple[Host, int]:
     """Return host and port of a request."""
     host, port = split_port(text.decode("ascii"))
     try:
-        if not port and usual is None:
+        if not port and default is None:
             raise ValueError("CONNECT needs a port")
-        return parse_host(host), parse_port(port) if port else (usual or 0)
+        return parse_host(host), parse_port(port) if port else (default or 0)
     except ValueError as error:
-        raise BadRequestError(f"{text.decode('ascii')[:100]} names no host and port: {error}") from None
+        raise BadRequestError(f"{text.decode('ascii')[:100]} is not host and port: {error}") from None
 
 
 def _body_size(headers: list[tuple[bytes, bytes]]) -> int | None:

@@ -1,4 +1,4 @@
-"""The setting `network`, in the one form that it has for every backend."""
+"""The setting `network`, in the same form for every backend."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ if TYPE_CHECKING:
 _OFF, _ON = ("false", "no", "off", "0", "n", "f"), ("true", "yes", "on", "1", "y", "t")
 
 
-def checked_network(value: object) -> Network:
-    """Return the one form of a `network` setting.
+def parse_network(value: object) -> Network:
+    """Return the canonical form of a `network` setting.
 
     Args:
-        value: `full`, `none`, a truth value, or a list of hosts, also as JSON.
+        value: `full`, `none`, a boolean, or a list of hosts, also as JSON.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The value has another form.
     """
     if isinstance(value, str) and value.lstrip().startswith("["):
-        import json  # most have no list
+        import json  # imported late: a list is rare
 
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             raise ValueError('it should be full, none, or a list as JSON, such as ["example.org"]') from None
     if isinstance(value, list | tuple):
-        from environments.network.rules import Rules
+        from environments.network.allow_list import AllowList
 
-        Rules(value)
+        AllowList(value)
         return tuple(value)
     word = str(value).lower() if isinstance(value, str | int) else ""
     if word == "full" or word in _ON:
@@ -42,26 +42,26 @@ def checked_network(value: object) -> Network:
 
 
 def network_argument(value: object) -> Network:
-    """Return the one form of an argument of `set_network`.
+    """Return the canonical form of an argument of `set_network`.
 
     Raises:
-        SettingsError: It is none, see `checked_network`.
+        SettingsError: The value is malformed, see `parse_network`.
     """
     try:
-        return checked_network(value)
+        return parse_network(value)
     except ValueError as error:
         raise SettingsError(f"network: {error}") from None
 
 
 class _Checked:
-    """Has pydantic check a setting by `checked_network`."""
+    """Makes pydantic validate a setting with `parse_network`."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> Any:  # noqa: ANN401
         from pydantic_core import PydanticCustomError, core_schema
 
         def check(value: object) -> Network:
             try:
-                return checked_network(value)
+                return parse_network(value)
             except ValueError as error:
                 raise PydanticCustomError("network", "{why}", {"why": str(error)}) from None
 
@@ -69,4 +69,4 @@ class _Checked:
 
 
 Network = Annotated[Literal["full", "none"] | tuple[str, ...], _Checked()]
-"""The type of a `network` setting: the machine's network, none, or the hosts that can be reached."""
+"""The type of a `network` setting: the machine's network, none, or an allow list of hosts."""

@@ -174,7 +174,7 @@ class Operation:
             self.ending.update(facts)
 
     def add_error(self, error: BaseException) -> None:
-        """Add the exception that ended the operation."""
+        """Add the final exception of the operation."""
         self.add_facts(status=status_of(error), error=_text_of(error), error_type=type(error).__name__)
         if (output := getattr(error, "output", None)) and "output" not in self.ending:
             self.add_facts(output=output)
@@ -223,7 +223,7 @@ def interruption() -> Status:
 
 
 def status_of(error: BaseException) -> Status:
-    """Return the status of an operation that raised an exception."""
+    """Return the status of an operation for its exception."""
     if isinstance(error, StartStoppedError):
         return "timeout" if error.timed_out else "interrupted"
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), "failed")

@@ -23,7 +23,7 @@ from environments.cancellation import check_scope
 from environments.errors import TerminalError
 from environments.factory import environment_of
 from environments.log import logger
-from environments.loop import current, done, in_worker, run, shielded, spawn
+from environments.loop import current, in_worker, run, run_async, shielded, spawn
 from environments.options import check_count, check_seconds, check_timeout
 from environments.pool.backoff import StartPlace, Verdict, delay, verdict
 from environments.pool.lease import Lease, PooledEnvironment
@@ -289,7 +289,7 @@ class Pool:
             settings = replace(self.settings, task_id=next(self._task_ids))
             member.env = await in_worker(lambda: environment_of(settings, **self._hooks))
             self._check_open()
-            await done(member.env.prepare)
+            await run_async(member.env.prepare)
         except BaseException as error:  # any error of an external backend or of a user's callback
             self._on_start_failed(error)
             await self._clean_up(member)
@@ -390,8 +390,8 @@ class Pool:
         """Reset an environment for the next lease."""
         assert member.env
         try:
-            await done(member.env.renew)
-            await done(member.env.prepare)
+            await run_async(member.env.renew)
+            await run_async(member.env.prepare)
         except BaseException as error:
             log.info("%s: an environment is not lent again: %s", self._name, error)
             await self._clean_up(member)
@@ -416,7 +416,7 @@ class Pool:
         self._mark_ending(member)
         try:
             if member.env:
-                await done(member.env.cleanup)
+                await run_async(member.env.cleanup)
         except BaseException as error:  # an external backend may raise anything
             what = str(error) if isinstance(error, TerminalError) else type(error).__name__
             log.warning("%s: an environment could not be cleaned up: %s", self._name, what)

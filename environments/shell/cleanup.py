@@ -31,7 +31,7 @@ async def renew(env: PersistentShellEnvironment) -> None:
         env.network.reset()
     earlier, env.session_of_execute = env.session_of_execute, Session(env, env.shells)
     await env.scratch.remove()
-    if survivors := await _end_processes(env, env.ready_since, takes_strays=True):
+    if survivors := await _end_processes(env, env.ready_since, includes_unmarked=True):
         raise TerminalError(f"processes of an earlier use could not be ended: {survivors}")
     await earlier.close()
 
@@ -60,9 +60,11 @@ def end_processes_of(env: PersistentShellEnvironment, owner: str) -> None:
         env: An environment in the target.
         owner: The name of the other environment.
     """
-    from environments.shell.kill import Quarry  # few programs look for orphans
+    from environments.shell.kill import ProcessSelector  # few programs look for orphans
 
-    env.run_on_loop(lambda _: env.shells.control.tree(Quarry(f"{owner}/", Bash, brand=brands(owner))).end(GRACE))
+    env.run_on_loop(
+        lambda _: env.shells.control.tree(ProcessSelector(f"{owner}/", Bash, brand=brands(owner))).end(GRACE)
+    )
 
 
 def _abandon_all(env: PersistentShellEnvironment) -> None:
@@ -76,29 +78,29 @@ def _abandon_all(env: PersistentShellEnvironment) -> None:
 
 
 async def _end_processes(
-    env: PersistentShellEnvironment, since: int | None = None, takes_strays: bool = False
+    env: PersistentShellEnvironment, since: int | None = None, includes_unmarked: bool = False
 ) -> tuple[int, ...]:
     """End all shells and processes of an environment, and return the survivors."""
-    spare = env.shells.control.idle[-1:]  # the shell lent next: any other would be waited for
-    await env.shells.end_all(but=spare)
+    kept = env.shells.control.idle[-1:]  # the shell lent next: any other would be waited for
+    await env.shells.end_all(but=kept)
     (*of_users, control), marker = env.shells.controls(), f"{env.id}/"
     if env.shells.dialect is None and not of_users:
         return ()
-    from environments.shell.kill import Quarry  # most commands end by themselves
+    from environments.shell.kill import ProcessSelector  # most commands end by themselves
 
     dialect = env.shells.dialect or Bash  # only other users had a shell
-    numbers = None if env.is_alone else brands(env.id)
+    numbers = None if env.owns_all_processes else brands(env.id)
     failed: TerminalError | None = None
     for each in of_users:
         try:
-            await each.tree(Quarry(marker, dialect, brand=numbers)).end(GRACE)
+            await each.tree(ProcessSelector(marker, dialect, brand=numbers)).end(GRACE)
         except TerminalError as error:  # the other users' processes are ended first
             failed = error
     survivors: tuple[int, ...] = ()
-    if not await answered(env.has_no_process, marker, [shell.pid for shell in spare]):
+    if not await answered(env.has_no_process, marker, [shell.pid for shell in kept]):
         # Processes started by `service` or `su -` have a cleared environment, without any mark.
-        quarry = Quarry(marker, dialect, since=since, brand=numbers, takes_strays=takes_strays)
-        survivors = await control.tree(quarry).end(GRACE)
+        selector = ProcessSelector(marker, dialect, since=since, brand=numbers, includes_unmarked=includes_unmarked)
+        survivors = await control.tree(selector).end(GRACE)
     if failed:
         raise failed
     return survivors

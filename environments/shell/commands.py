@@ -16,7 +16,7 @@ from environments.loop import Call, on_loop
 from environments.options import CheckedCommand
 from environments.process import Background
 from environments.result import KILLED_EXIT_CODE, CommandResult
-from environments.shell.dialect.base import Request, Where
+from environments.shell.dialect.base import ShellRequest, Where
 from environments.shell.dialect.bash import Bash
 from environments.shell.lifecycle import answered, weakly
 from environments.shell.output import Outcome
@@ -146,7 +146,7 @@ class Commands(Internal):
             found = self._users.get(user)
             if found is None:
                 found = self._users[user] = await answered(env.find_user, user)
-        if env.is_alone:  # a command may stop all processes: first open the shell that would end it
+        if env.owns_all_processes:  # a command may stop all processes: first open the shell that would end it
             await env.shells.control.await_reserve()
         return found
 
@@ -157,7 +157,7 @@ class Commands(Internal):
         exports: Mapping[str, str] = _NO_EXPORTS,
         separate: bool | None = None,
         user: TargetUser | None = None,
-    ) -> Request:
+    ) -> ShellRequest:
         """Return the request for a command. Writes its input, and a long text, to files owned by the user."""
         env = self._env
         if not command.is_internal:
@@ -169,7 +169,7 @@ class Commands(Internal):
             command_file = await env.scratch.of(user).put(text.encode("utf-8", "surrogateescape"))
             text = ""
         apart = command.separate if separate is None else separate
-        return Request(
+        return ShellRequest(
             text, where, command.cwd, command.env, stdin_file, apart, exports, command_file, command.functions
         )
 

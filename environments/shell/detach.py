@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from environments.errors import TerminalError
 from environments.loop import current, done_within, spawn
 from environments.output import Channel
-from environments.shell.dialect.commands import outlet_argv, output_is_held, signalling
+from environments.shell.dialect.commands import output_is_held, relay_argv, signalling
 from environments.shell.pool import CONTROL_LIMIT, opened
 from environments.shell.run import BEGIN_LIMIT
 from environments.shell.stream import Discard, Stream
@@ -32,7 +32,7 @@ QUIET = 0.5
 """Seconds without output until an ended shell's last output counts as complete."""
 
 
-async def settle(shell: Shell, shells: Shells) -> None:
+async def detach_leftovers(shell: Shell, shells: Shells) -> None:
     """Redirect a shell's output if a process of an earlier command may still print.
 
     Raises:
@@ -49,7 +49,7 @@ async def settle(shell: Shell, shells: Shells) -> None:
     finally:
         timer.cancel()
     if left:
-        shell.tell(shell.dialect.new_leash())
+        shell.tell(shell.dialect.new_keepalive())
     shell.has_leftovers = shell.is_noisy = False
 
 
@@ -60,7 +60,9 @@ async def _continue(shell: Shell, shells: Shells) -> None:
 
 async def _output_is_held(shell: Shell, shells: Shells) -> bool:
     dialect = shell.dialect
-    text = output_is_held(shell.pid, shell.marker, (dialect.leash, dialect.leash_end), (dialect.out, dialect.err))
+    text = output_is_held(
+        shell.pid, shell.marker, (dialect.keepalive, dialect.keepalive_end), (dialect.out, dialect.err)
+    )
     return (await shells.control.run(text)).strip() != "free"
 
 
@@ -69,8 +71,8 @@ async def _redirect(shell: Shell, shells: Shells) -> None:
     try:
         if not isinstance(stream, Redirected):
             word = os.urandom(8).hex()
-            bringer = await opened(shells.env.open_stream, outlet_argv(shell.marker, word), None)
-            stream = Redirected(shell, bringer, word)
+            relay = await opened(shells.env.open_stream, relay_argv(shell.marker, word), None)
+            stream = Redirected(shell, relay, word)
         directory = await stream.new_pipes()
         shell.tell(shell.dialect.redirecting(directory))
         stream.take_over()
@@ -78,7 +80,7 @@ async def _redirect(shell: Shell, shells: Shells) -> None:
         stream.opened()
     except BrokenPipeError:
         if isinstance(stream, Redirected):
-            await stream.bringer.close()
+            await stream.relay.close()
         raise TerminalError(
             "a command left a background process that prints, and its output could not be separated; "
             "redirect it to a file, or start the process with `start`"
@@ -90,18 +92,18 @@ class Redirected(Stream):
 
     Args:
         shell: The shell.
-        bringer: The relay process.
+        relay: The relay process.
         word: A secret word.
     """
 
-    def __init__(self, shell: Shell, bringer: Stream, word: str) -> None:
-        self.first, self.bringer = shell.stream, bringer
+    def __init__(self, shell: Shell, relay: Stream, word: str) -> None:
+        self.first, self.relay = shell.stream, relay
         self._shell = shell
         self._mark = b"\x1e" + word.encode() + b" "
         self._seen: dict[Channel, bytes] | None = None
         self._arrived = asyncio.Event()
         self._last_read = 0.0
-        bringer.start(self)
+        relay.start(self)
 
     def _begin(self) -> None:
         """Do nothing: both streams are already read."""
@@ -113,11 +115,11 @@ class Redirected(Stream):
             BrokenPipeError: The pipes could not be made.
         """
         self._seen = dict.fromkeys(Channel, b"")
-        self.bringer.write(b"next\n")
+        self.relay.write(b"next\n")
         try:
             async with asyncio.timeout(PIPES_LIMIT):
                 while not all(self._mark in text and text.endswith(b"\n") for text in self._seen.values()):
-                    if self.bringer.has_ended:
+                    if self.relay.has_ended:
                         raise BrokenPipeError
                     self._arrived.clear()
                     await self._arrived.wait()
@@ -128,7 +130,7 @@ class Redirected(Stream):
 
     def opened(self) -> None:
         """Let the relay unlink the pipes: the shell has opened them."""
-        self.bringer.write(b"opened\n")
+        self.relay.write(b"opened\n")
 
     def take_over(self) -> None:
         """Replace the shell's stream."""
@@ -168,7 +170,7 @@ class Redirected(Stream):
         while (left := self._last_read + QUIET - current().loop.time()) > 0 and not self.has_ended:
             await done_within(self.ended, left)
         self._end()
-        await self.bringer.close()
+        await self.relay.close()
 
     # Delegated to the first stream.
 
@@ -189,10 +191,10 @@ class Redirected(Stream):
         self.first.close_write()
 
     def pause(self) -> None:
-        self.bringer.pause()
+        self.relay.pause()
 
     def resume(self) -> None:
-        self.bringer.resume()
+        self.relay.resume()
 
     def unread(self) -> int | None:
         return self.first.unread()
@@ -202,7 +204,7 @@ class Redirected(Stream):
 
     async def close(self) -> None:
         await self.first.close()
-        await self.bringer.close()
+        await self.relay.close()
         self._end()
 
 

@@ -56,7 +56,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     """True if a process's output may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """True if a reserve shell waits in the target for use when no process can be started there."""
-    ends_with_program: ClassVar[bool] = False
+    has_watchdog: ClassVar[bool] = False
     """True if a watchdog shell in the target ends all processes when this program dies."""
     has_other_way: ClassVar[bool] = False
     """True if `run_in_rescue` is independent of the streams' link."""
@@ -158,7 +158,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         return False
 
     @property
-    def is_alone(self) -> bool:
+    def owns_all_processes(self) -> bool:
         """True if all visible processes of the target are this environment's, so that all may be stopped at once."""
         return False
 
@@ -334,7 +334,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.command_sent()  # runs beside the opening of the session
         await self.session_of_execute.variable("PWD")
         await self.shells.control.await_reserve()
-        if self.ready_since is None and self.is_alone:
+        if self.ready_since is None and self.owns_all_processes:
             from environments.shell.process_table import parse_time  # few environments own their target
 
             # Read from the target: on a loaded machine, the local clock is not exact enough for processes started just

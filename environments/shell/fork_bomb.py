@@ -21,11 +21,11 @@ MANY = 64
 """Process count above which running processes leave too little of the processor for a search."""
 FULL = 0.75
 """Share of the process limit above which a command gets no grace: a fork bomb varies below its limit."""
-EVERYONE = 1
+ALL_PROCESSES = 1
 """The group with a negative number for `kill` that reaches all processes but the calling shell and process 1."""
 
 
-class RunAlone(Protocol):
+class RunBuiltins(Protocol):
     """Runs text of builtins in a waiting shell, without a new process."""
 
     def __call__(self, text: str) -> Awaitable[str]:
@@ -36,14 +36,14 @@ class RunAlone(Protocol):
         """
 
 
-class Census(NamedTuple):
+class ProcessCount(NamedTuple):
     """The count of processes, and their limit if any."""
 
     size: int
     limit: int | None
 
     @property
-    def is_close(self) -> bool:
+    def has_low_limit(self) -> bool:
         """True if a command can reach the limit in no time."""
         return self.limit is not None and self.limit <= FEW_ALLOWED
 
@@ -53,34 +53,34 @@ class Census(NamedTuple):
         return self.limit is not None and self.size >= FULL * self.limit
 
     @property
-    def is_crowd(self) -> bool:
+    def must_be_stopped(self) -> bool:
         """True if the processes have to be stopped first."""
-        return self.is_full or (self.is_close and self.size >= MANY)
+        return self.is_full or (self.has_low_limit and self.size >= MANY)
 
 
-class Crowd:
+class ForkBombHandler:
     """Counts, stops and signals the processes of a target by builtins alone.
 
     Args:
         run: Runs text of builtins in the target.
-        is_ours: Returns True if all visible processes are the environment's, so that all may be stopped.
+        owns_all_processes: Returns True if all visible processes are the environment's, so that all may be stopped.
         limit: The limit set by the environment, as it may be invisible in the target; None or 0 is none.
 
     Attributes:
         lock: Held while processes are stopped: internal shells would stop each other.
     """
 
-    def __init__(self, run: RunAlone, is_ours: Callable[[], bool], limit: int | None) -> None:
+    def __init__(self, run: RunBuiltins, owns_all_processes: Callable[[], bool], limit: int | None) -> None:
         self._run = run
         self.lock = asyncio.Lock()
         self._holder: asyncio.Task[object] | None = None
-        self._is_ours = is_ours
+        self._owns_all = owns_all_processes
         self._limit = limit
 
     @property
-    def is_ours(self) -> bool:
+    def owns_all_processes(self) -> bool:
         """True if all visible processes are the environment's."""
-        return self._is_ours()
+        return self._owns_all()
 
     async def run(self, text: str) -> str:
         """Run text of builtins, see `RunBuiltins`. A task with the lock does not wait for the lock."""
@@ -99,7 +99,7 @@ class Crowd:
             finally:
                 self._holder = None
 
-    async def census(self) -> Census:
+    async def count(self) -> ProcessCount:
         """Return the count and limit of processes, for the limit nearest to its count.
 
         Raises:
@@ -107,19 +107,19 @@ class Crowd:
         """
         lines = [line.split() for line in (await self.run(counting_processes(self._limit))).splitlines()]
         numbers = [words for words in lines if len(words) == 2 and all(map(is_number, words))]
-        found = [Census(int(size), int(limit)) for size, limit in numbers]
-        return min(found, key=lambda census: (census.limit or 0) - census.size, default=Census(0, None))
+        found = [ProcessCount(int(size), int(limit)) for size, limit in numbers]
+        return min(found, key=lambda count: (count.limit or 0) - count.size, default=ProcessCount(0, None))
 
     @property
     def most_running(self) -> int | None:
         """The process count above which a search stops all processes; None if not all may be stopped."""
-        return MANY if self.is_ours else None
+        return MANY if self.owns_all_processes else None
 
-    def to_stop(self, groups: Collection[int]) -> list[int]:
+    def groups_to_stop(self, groups: Collection[int]) -> list[int]:
         """Return the process groups to stop, given the command's groups."""
-        return [EVERYONE] if self.is_ours else [group for group in groups if group > 1]
+        return [ALL_PROCESSES] if self.owns_all_processes else [group for group in groups if group > 1]
 
-    async def let_go(self, groups: Collection[int]) -> None:
+    async def resume(self, groups: Collection[int]) -> None:
         """Continue stopped groups. Raises as `count` does."""
-        if stopped := self.to_stop(groups):
+        if stopped := self.groups_to_stop(groups):
             await self.run(signalling("CONT", [-group for group in stopped]))

@@ -11,7 +11,7 @@ from environments.errors import EnvironmentStartError
 from environments.log import logger
 from environments.plain_number import plain_number
 from environments.process import GRACE
-from environments.shell.dialect.base import Dialect, Request, Where, directory_word
+from environments.shell.dialect.base import Dialect, ShellRequest, Where, directory_word
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import Shells
 from environments.shell.run import Running, outcome_of
@@ -144,7 +144,7 @@ class InitFiles:
         self._shells.life.check_patience(unwanted.interrupted)
         output = Output(2 * TAIL)
         # cwd "." restores the directory afterwards: a file's `cd` does not move the session.
-        request = Request(text, Where.MAIN, cwd=".")
+        request = ShellRequest(text, Where.MAIN, cwd=".")
         running = Running(shell, request, output, GRACE, self._shells.control)
         outcome = await outcome_of(running, output, self._limit, unwanted)
         if outcome.reason == "interrupt":

@@ -23,17 +23,17 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from environments.shell.dialect.base import Dialect
-from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_ALONE, look, signalling, without_leash
-from environments.shell.fork_bomb import MANY, Census
+from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_BY_BUILTINS, look, signalling, without_keepalive
+from environments.shell.fork_bomb import MANY, ProcessCount
 from environments.shell.lifecycle import answered
 from environments.shell.process_table import TICKS, ProcessTable, is_number, parse_time
 
 if TYPE_CHECKING:
-    from environments.shell.fork_bomb import Crowd
+    from environments.shell.fork_bomb import ForkBombHandler
 
 KILL_LIMIT = 2.0
 """Seconds for KILL to end everything. A process in an uninterruptible wait survives."""
-CROWD_LIMIT = 3.0
+FORK_BOMB_LIMIT = 3.0
 """Seconds to end stopped processes together, before the usual way."""
 FIRST = 1
 """Process 1 of a target: its end would end all others."""
@@ -61,7 +61,7 @@ class RunInTarget(Protocol):
         """
 
 
-class Quarry(NamedTuple):
+class ProcessSelector(NamedTuple):
     """Selects the processes to end."""
 
     marker: str
@@ -81,7 +81,7 @@ class Quarry(NamedTuple):
     """The command's start on the target's clock, in ticks, if known."""
     brand: str | None = None
     """The number of its processes, or a pattern of numbers, see `dialect.commands.branding`."""
-    takes_strays: bool = False
+    includes_unmarked: bool = False
     """Also match unmarked processes younger than the command; safe only if nothing else runs in the target."""
 
 
@@ -90,29 +90,29 @@ class ProcessTree:
 
     Args:
         run: Runs text in this shell.
-        quarry: Selects the processes.
-        crowd: Finds and signals processes by builtins alone; None without a reserve shell.
+        selector: Selects the processes.
+        handler: Finds and signals processes by builtins alone; None without a reserve shell.
         hunt: Ends processes that escape every look, see `PersistentShellEnvironment.hunt`.
     """
 
     def __init__(
         self,
         run: RunInTarget,
-        quarry: Quarry,
-        crowd: Crowd | None = None,
+        selector: ProcessSelector,
+        handler: ForkBombHandler | None = None,
         hunt: Callable[[str, str | None], object] | None = None,
     ) -> None:
         self._run, self._hunt = run, hunt
-        self._quarry = quarry
-        self._crowd = crowd
-        self._leash_ends = (quarry.dialect.leash, quarry.dialect.leash_end)
-        self._outputs = (quarry.dialect.out, quarry.dialect.err)
-        self._shell_runs_it = quarry.shell_pid is not None
-        self._began = quarry.since
+        self._selector = selector
+        self._handler = handler
+        self._keepalive_ends = (selector.dialect.keepalive, selector.dialect.keepalive_end)
+        self._outputs = (selector.dialect.out, selector.dialect.err)
+        self._shell_runs_it = selector.shell_pid is not None
+        self._began = selector.since
         self._known: dict[int, int] = {}
         self._looked = self._restless = False
-        self._alone = self._takes_strays = False
-        self._groups = {quarry.shell_pid} if quarry.shell_pid else set()
+        self._builtins_only = self._includes_unmarked = False
+        self._groups = {selector.shell_pid} if selector.shell_pid else set()
 
     async def end(self, grace: float, running: bool = True) -> tuple[int, ...]:
         """Send TERM, wait, send KILL, and wait again. A fork bomb without room to act gets KILL at once.
@@ -128,69 +128,69 @@ class ProcessTree:
             TerminalError: The target does not answer.
         """
         self._shell_runs_it = self._shell_runs_it and running
-        wake = self._quarry.wakes_shell
-        census = await self._take_census()
-        if not census.is_full:
+        wake = self._selector.wakes_shell
+        count = await self._count()
+        if not count.is_full:
             if await self._pass("TERM", wake) or wake:  # a trap on TERM may start a process
                 await self._wait(grace)
             wake = False
-            census = await self._take_census()
-        if self._crowd and census.is_crowd:
-            await self._end_crowd(self._crowd, wake)
+            count = await self._count()
+        if self._handler and count.must_be_stopped:
+            await self._end_fork_bomb(self._handler, wake)
         left = await self._kill()
-        if self._crowd and (running or self._known) and await self._goes_on(self._crowd):
-            await self._end_crowd(self._crowd, wake=False)
+        if self._handler and (running or self._known) and await self._goes_on(self._handler):
+            await self._end_fork_bomb(self._handler, wake=False)
             left = await self._kill()
         if self._hunt:
-            await answered(self._hunt, self._quarry.marker, self._quarry.brand)
+            await answered(self._hunt, self._selector.marker, self._selector.brand)
         return tuple(sorted(left))
 
-    async def _goes_on(self, crowd: Crowd) -> bool:
+    async def _goes_on(self, handler: ForkBombHandler) -> bool:
         """Return True if unmarked processes still multiply: a fork bomb that had only begun."""
-        if not (self._alone and crowd.is_ours):
+        if not (self._builtins_only and handler.owns_all_processes):
             return False
-        self._takes_strays = True
+        self._includes_unmarked = True
         first = looks = 0
-        while (strays := len(await self._pass(""))) and looks <= GROWTH_LOOKS:
-            first = first or strays
-            if strays >= first + GROWTH or strays >= MANY:
+        while (unmarked := len(await self._pass(""))) and looks <= GROWTH_LOOKS:
+            first = first or unmarked
+            if unmarked >= first + GROWTH or unmarked >= MANY:
                 return True
             looks += 1
             await asyncio.sleep(_LONGEST_PAUSE)
-        self._takes_strays, self._known = False, {}
+        self._includes_unmarked, self._known = False, {}
         return False
 
     async def look(self) -> set[int]:
         """Return the ids of the command's processes without a signal. Raises as `end` does."""
-        await self._take_census()
+        await self._count()
         return await self._pass("")
 
-    async def _take_census(self) -> Census:
+    async def _count(self) -> ProcessCount:
         """Count the processes. Near the limit, later looks start no process."""
-        census = await self._crowd.census() if self._crowd else Census(0, None)
-        is_ours = bool(self._crowd and self._crowd.is_ours)
-        takes_all = is_ours and self._quarry.takes_strays
-        self._alone = census.is_close or census.is_full or takes_all
-        self._takes_strays = takes_all or (is_ours and census.is_full)
-        return census
+        count = await self._handler.count() if self._handler else ProcessCount(0, None)
+        owns_all = bool(self._handler and self._handler.owns_all_processes)
+        takes_all = owns_all and self._selector.includes_unmarked
+        self._builtins_only = count.has_low_limit or count.is_full or takes_all
+        self._includes_unmarked = takes_all or (owns_all and count.is_full)
+        return count
 
     async def kill_shell(self) -> None:
         """Send KILL to the shell, if it did not leave its command."""
-        if self._quarry.shell_pid:
-            await self._signal("KILL", [self._quarry.shell_pid])
+        if self._selector.shell_pid:
+            await self._signal("KILL", [self._selector.shell_pid])
 
-    async def _end_crowd(self, crowd: Crowd, wake: bool) -> None:
+    async def _end_fork_bomb(self, handler: ForkBombHandler, wake: bool) -> None:
         """Stop all processes, send KILL to the command's until none is found, and continue the others."""
-        deadline = time.monotonic() + CROWD_LIMIT
-        async with crowd.stopping():
+        deadline = time.monotonic() + FORK_BOMB_LIMIT
+        async with handler.stopping():
             try:
-                while await self._pass("KILL", wake, crowd.to_stop(self._groups), thaw=False):
+                while await self._pass("KILL", wake, handler.groups_to_stop(self._groups), thaw=False):
                     if time.monotonic() > deadline:
                         break
                     wake = False
                     await asyncio.sleep(_FIRST_PAUSE)
             finally:
-                await crowd.let_go(self._groups)
+                await handler.resume(self._groups)
 
     async def _wait(self, limit: float) -> None:
         deadline = time.monotonic() + limit
@@ -198,7 +198,7 @@ class ProcessTree:
         while left and time.monotonic() < deadline:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-            if self._alone and (await self._take_census()).is_full:
+            if self._builtins_only and (await self._count()).is_full:
                 return
             left = await self._pass("")
 
@@ -229,31 +229,31 @@ class ProcessTree:
             freeze: Process groups to stop during the look.
             thaw: True to continue them afterwards.
         """
-        quarry = self._quarry
-        shell = quarry.shell_pid
+        selector = self._selector
+        shell = selector.shell_pid
         running = shell if self._shell_runs_it else None
         text = look(
-            quarry.marker,
-            self._leash_ends,
+            selector.marker,
+            self._keepalive_ends,
             self._outputs,
             [*([running] if running else []), *list(self._known)[:BATCH]],
-            bool(self._known or running or self._takes_strays),
-            mouth=running if signal else None,  # a slow search, and its processes stay known
-            spare=None if quarry.ends_shell else shell,
+            bool(self._known or running or self._includes_unmarked),
+            output_of=running if signal else None,  # a slow search, and its processes stay known
+            excluded=None if selector.ends_shell else shell,
             wake=shell if wake else None,
             signal=signal,
-            brand=quarry.brand,
+            brand=selector.brand,
             freeze=freeze,
             thaw=thaw,
-            alone=self._alone,
-            most=self._crowd.most_running if self._crowd else None,
+            builtins_only=self._builtins_only,
+            most=self._handler.most_running if self._handler else None,
         )
         patience = LOOK_TIMEOUT + LOOK_SHARE * len(self._known)
         # The looking shell may have been killed first.
         seen = await self._ask(text, patience) or await self._ask(text, patience)
         table = ProcessTable.parse(seen)
         found = table.family(await self._roots(table)) - table.own
-        if shell and not quarry.ends_shell:
+        if shell and not selector.ends_shell:
             found.discard(shell)
         moving = table.moving
         self._restless = self._restless or bool(self._looked and (found | moving) - self._known.keys())
@@ -266,31 +266,34 @@ class ProcessTree:
 
     async def _roots(self, table: ProcessTable) -> set[int]:
         """Return the processes of the command apart from descendants."""
-        likely = table.speaking | (table.strays - {FIRST} if self._takes_strays else frozenset())
-        children = table.children(self._quarry.shell_pid) if self._shell_runs_it and self._quarry.shell_pid else set()
+        likely = table.sharing_output | (table.unmarked - {FIRST} if self._includes_unmarked else frozenset())
+        shell = self._selector.shell_pid
+        children = table.children(shell) if self._shell_runs_it and shell else set()
         known = table.still(self._known) | table.marked
-        likely = (likely | children) - known - table.own - table.ancestors(self._quarry.shell_pid or 0)
+        likely = (likely | children) - known - table.own - table.ancestors(shell or 0)
         if not likely:
             return known
         likely &= table.started_since(await self._since())
-        if doubtful := likely & children - table.speaking:
+        if doubtful := likely & children - table.sharing_output:
             likely -= doubtful - await self._without_mark(doubtful)
         return known | likely
 
     async def _without_mark(self, children: Collection[int]) -> set[int]:
         """Return the children of the command's shell without a sign of another command."""
-        shells = self._quarry.marker.rstrip("/").rpartition("/")[0] + "/"
-        text = await self._ask(without_leash(sorted(children), shells, self._leash_ends[0]), LOOK_TIMEOUT)
+        shells = self._selector.marker.rstrip("/").rpartition("/")[0] + "/"
+        text = await self._ask(without_keepalive(sorted(children), shells, self._keepalive_ends[0]), LOOK_TIMEOUT)
         return {int(word) for word in text.split() if is_number(word)}.intersection(children)
 
     async def _since(self) -> float:
         """Return the command's start in ticks of the target's clock for process starts."""
         if self._began is None:
             self._began = math.inf
-            if self._quarry.began < math.inf:
+            if self._selector.began < math.inf:
                 # A look is slow on a loaded machine, so its own time is no measure of the command's start.
-                now = parse_time(await self._ask(TELL_TIME_ALONE if self._alone else TELL_TIME, LOOK_TIMEOUT))
-                runs_for = time.monotonic() - self._quarry.began
+                now = parse_time(
+                    await self._ask(TELL_TIME_BY_BUILTINS if self._builtins_only else TELL_TIME, LOOK_TIMEOUT)
+                )
+                runs_for = time.monotonic() - self._selector.began
                 if now is not None:
                     self._began = math.floor(now - runs_for * TICKS)  # process starts have whole ticks
         return self._began
@@ -300,6 +303,6 @@ class ProcessTree:
             await self._ask(signalling(signal, targets[begin : begin + BATCH]), LOOK_TIMEOUT)
 
     async def _ask(self, text: str, timeout: float) -> str:
-        if self._alone and self._crowd:
-            return await self._crowd.run(text)
+        if self._builtins_only and self._handler:
+            return await self._handler.run(text)
         return await self._run(text, timeout)

@@ -20,23 +20,23 @@ from environments.errors import (
 )
 from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
-from environments.shell.dialect.base import Dialect, Request, Where
+from environments.shell.dialect.base import Dialect, ShellRequest, Where
 from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.boot import Beginning, boot_argv
 from environments.shell.dialect.commands import signalling
-from environments.shell.keepers import Keepers
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
 from environments.shell.rescue import SILENCE, Rescue
 from environments.shell.shell import Ended, Shell, open_shell
 from environments.shell.state import SessionState
 from environments.shell.stream import BlockingStream, Discard, Stream, Terminal, as_stream
+from environments.shell.watchdogs import Watchdogs
 from environments.starting import is_abandoned
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
-    from environments.shell.fork_bomb import Crowd
-    from environments.shell.kill import ProcessTree, Quarry
+    from environments.shell.fork_bomb import ForkBombHandler
+    from environments.shell.kill import ProcessSelector, ProcessTree
     from environments.shell.users import TargetUser
 
 IDLE_LIMIT = 4
@@ -51,7 +51,7 @@ LONGEST_RESERVE_DELAY = 1.0
 """Seconds after the first command until the reserve shell is opened in any case: a background process may run."""
 CONTROL_LIMIT = 10.0
 """Seconds for an internal command. A target without an answer by then is lost."""
-ALONE_LIMIT = 30.0
+BUILTINS_LIMIT = 30.0
 """Seconds for an internal command of builtins. Among the processes of a fork bomb the shell is scheduled late; a
 command given up would later stop all processes, along with the replacement shell."""
 CONTROL_OUTPUT = 64_000_000
@@ -97,7 +97,7 @@ class Shells:
         self._owner = f"{outer}:{env.id}" if outer else env.id
         self._numbers = itertools.count(1)
         self._open: dict[Shell, int] = {}
-        self._crowd: Crowd | None = None
+        self._fork_bomb_handler: ForkBombHandler | None = None
         self.base = NOTHING
         """The initial state of shells beside the session: the exports of the init files."""
         self.dialect: type[Dialect] | None = None
@@ -110,7 +110,7 @@ class Shells:
         self._of_users: dict[TargetUser, ShellPool] = {}
         self.control = Control(self, None)
         self._control_of_users: dict[TargetUser, Control] = {}
-        self.keepers = Keepers(self)
+        self.watchdogs = Watchdogs(self)
         self.rescue = Rescue(self)
 
     # Markers.
@@ -204,7 +204,7 @@ class Shells:
     async def end(self, shell: Shell) -> None:
         """Close a shell."""
         self._open.pop(shell, None)
-        await self.keepers.dismiss(shell)
+        await self.watchdogs.dismiss(shell)
         await shell.close()
 
     def end_soon(self, shell: Shell) -> None:
@@ -256,16 +256,18 @@ class Shells:
         """Return the control shells of all users with commands so far; the target's default user is last."""
         return [*self._control_of_users.values(), self.control]
 
-    def crowd(self) -> Crowd | None:
+    def fork_bomb_handler(self) -> ForkBombHandler | None:
         """Return the fork bomb handler; None without a reserve shell."""
         if not self.env.has_reserve:
             return None
-        if self._crowd is None:
-            from environments.shell.fork_bomb import Crowd
+        if self._fork_bomb_handler is None:
+            from environments.shell.fork_bomb import ForkBombHandler
 
             env = self.env
-            self._crowd = Crowd(self.control.run_alone, lambda: env.is_alone, env.settings.container_pids)
-        return self._crowd
+            self._fork_bomb_handler = ForkBombHandler(
+                self.control.run_builtins, lambda: env.owns_all_processes, env.settings.container_pids
+            )
+        return self._fork_bomb_handler
 
 
 class ShellPool:
@@ -408,8 +410,8 @@ class Control(ShellPool):
 
     async def open(self, terminal: Terminal | None = None) -> Shell:
         shell = await super().open(terminal)
-        if self._user is None and self.shells.env.ends_with_program:
-            self.shells.keepers.begin(shell)
+        if self._user is None and self.shells.env.has_watchdog:
+            self.shells.watchdogs.arm(shell)
         return shell
 
     # The reserve shell.
@@ -460,10 +462,10 @@ class Control(ShellPool):
         process in a container blocks the engine. Elsewhere the shell is opened soon, without a delay.
         """
         env = self.shells.env
-        if not env.ends_with_program or len(self._idle) > 1 or (self._replacing and not self._replacing.done()):
+        if not env.has_watchdog or len(self._idle) > 1 or (self._replacing and not self._replacing.done()):
             return
-        self._replacing = spawn(self._replace(0.0 if env.is_alone else RESERVE_DELAY))
-        if env.is_alone:
+        self._replacing = spawn(self._replace(0.0 if env.owns_all_processes else RESERVE_DELAY))
+        if env.owns_all_processes:
             await asyncio.wait((self._replacing,))
 
     async def _replace(self, delay: float) -> None:
@@ -531,7 +533,7 @@ class Control(ShellPool):
                 answer: asyncio.Future[Ended] = current().loop.create_future()
                 watch = shells.rescue.watch(shell)
                 try:
-                    shell.send(Request(text, Where.SUBSHELL), output, answer.set_result)
+                    shell.send(ShellRequest(text, Where.SUBSHELL), output, answer.set_result)
                     await asyncio.wait((answer,), timeout=timeout)
                 except BrokenPipeError:  # the idle shell had ended
                     continue
@@ -547,7 +549,7 @@ class Control(ShellPool):
                 raise shells.lost(await shells.why_lost() or silent, shell)
         raise shells.lost(await shells.why_lost() or "its shells end as soon as they are opened")
 
-    async def run_alone(self, text: str) -> str:
+    async def run_builtins(self, text: str) -> str:
         """Run text of builtins in the shell itself, without a new process. The text may run twice.
 
         Raises:
@@ -559,7 +561,7 @@ class Control(ShellPool):
             async with self.lent() as shell:
                 watch = shells.rescue.watch(shell, asked=True)
                 try:
-                    await shell.ask(partial(shell.dialect.alone, text), output, ALONE_LIMIT)
+                    await shell.ask(partial(shell.dialect.running_builtins, text), output, BUILTINS_LIMIT)
                     return output.stdout.text().text
                 except BrokenPipeError:  # the idle shell had ended, or does not answer
                     loss = await shells.why_lost()
@@ -571,12 +573,12 @@ class Control(ShellPool):
 
     # The end of users' commands.
 
-    def tree(self, quarry: Quarry) -> ProcessTree:
+    def tree(self, selector: ProcessSelector) -> ProcessTree:
         """Return a process tree that finds and ends the selected processes."""
         from environments.shell.kill import ProcessTree  # most commands end by themselves
 
-        env, crowd = self.shells.env, None if self._user else self.shells.crowd()
-        return ProcessTree(self.run, quarry, crowd, env.hunt if env.can_hunt else None)
+        env, handler = self.shells.env, None if self._user else self.shells.fork_bomb_handler()
+        return ProcessTree(self.run, selector, handler, env.hunt if env.can_hunt else None)
 
     async def signal(self, signal: str, pid: int) -> None:
         """Send a signal to a process of the target. Raises as `run` does."""

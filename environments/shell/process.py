@@ -27,7 +27,7 @@ from environments.output import Channel, LoopSink, OutputSink, ReadableSink, inc
 from environments.plain_number import plain_number
 from environments.process import Background, Process, Terminal
 from environments.result import KILLED_EXIT_CODE
-from environments.shell.dialect.base import Request, Where
+from environments.shell.dialect.base import ShellRequest, Where
 from environments.shell.dialect.commands import brand_of, branding
 from environments.shell.lifecycle import weakly
 from environments.shell.output import Delivery, Direct
@@ -156,7 +156,7 @@ class ShellProcess(Process):
             return Direct(sink, self, self._sink_failed)
         return Delivery(sink, self._sink_failed)
 
-    def send(self, shell: Shell, request: Request, ending: Control) -> None:
+    def send(self, shell: Shell, request: ShellRequest, ending: Control) -> None:
         """Send the request to the shell."""
         self._shell, self.pid = shell, shell.pid
         self._takes_input = request.where.takes_input
@@ -274,7 +274,7 @@ class ShellProcess(Process):
 
     @on_loop
     async def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
-        search = Search(wanted)
+        search = OutputSearch(wanted)
         seconds = math.inf if timeout is None else check_timeout(timeout)
         if self._given_sink is not None:
             raise UnsupportedError("the process was started with a sink, which receives its output; search there")
@@ -366,7 +366,7 @@ def _without(wanted: str | re.Pattern[str], output: UnreadOutput) -> str:
     return f"and has not printed {(wanted if isinstance(wanted, str) else wanted.pattern)!r}; {printed}"
 
 
-class Search:
+class OutputSearch:
     """Searches growing output for a pattern. The match may begin and end anywhere.
 
     All output is searched again after new output. While much output arrives, a search is put off until the output has
@@ -479,7 +479,7 @@ class UnreadOutput:
         size = len(self._data) - (0 if final else incomplete_bytes(bytes(self._data[-4:])))
         return self._remove(size).decode("utf-8", "replace")
 
-    async def take_to(self, search: Search, seconds: float) -> str:
+    async def take_to(self, search: OutputSearch, seconds: float) -> str:
         """Wait for a match, and return the output since the last call up to the end of the match.
 
         Args:
@@ -515,7 +515,7 @@ class UnreadOutput:
             self._searches -= 1
             self._resume()
 
-    async def _look(self, search: Search, *, at_once: bool) -> str | None:
+    async def _look(self, search: OutputSearch, *, at_once: bool) -> str | None:
         """Take the output up to a match; None without a match."""
         while True:
             before, data = self._before, bytearray(self._data)

@@ -35,9 +35,9 @@ class ProcessTable(NamedTuple):
     """The processes of the look itself."""
     marked: frozenset[int]
     """Processes of the command by marker, number or keepalive pipe."""
-    speaking: frozenset[int]
+    sharing_output: frozenset[int]
     """Processes with the command's output as their own, possibly older than the command."""
-    strays: frozenset[int]
+    unmarked: frozenset[int]
     """Processes without any marker, possibly of another owner."""
     by_ps: bool
     """True for a table by `ps`: starts are in seconds, possibly one off, and the look sent no signal."""
@@ -58,11 +58,11 @@ class ProcessTable(NamedTuple):
         counts = len(lines) >= 5 and len(heads[0]) == 2
         if not counts or not all(map(is_number, itertools.chain(*heads))):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500] or 'no answer'}")
-        own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
+        own, marked, held, said, unmarked = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
         alive = {pid: row for pid, row in rows.items() if not row.has_ended}
         found = frozenset(marked + held) - (rows.keys() - alive.keys())
-        return cls(frozenset(own), found, frozenset(said), frozenset(strays), by_ps, alive)
+        return cls(frozenset(own), found, frozenset(said), frozenset(unmarked), by_ps, alive)
 
     @property
     def moving(self) -> frozenset[int]:

@@ -122,7 +122,7 @@ class Rescue:
     async def _rescue(self) -> None:
         try:
             async with asyncio.timeout(LIMIT):
-                if await self._let_go_on() and self._shells.env.is_alone:
+                if await self._let_go_on() and self._shells.env.owns_all_processes:
                     await asyncio.sleep(AGAIN)
                     # In the end the environment itself stops them, and a kept target may have other users.
                     if await self._let_go_on() and self._shells.life.stage is Stage.STARTED:

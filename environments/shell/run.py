@@ -14,7 +14,7 @@ from environments.log import logger
 from environments.loop import current, done_within, shielded, spawn
 from environments.output import Sink
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
-from environments.shell.dialect.base import Request, Where
+from environments.shell.dialect.base import ShellRequest, Where
 from environments.shell.output import Outcome, Output
 from environments.shell.shell import ANSWER_LIMIT, Ended, Shell, State
 
@@ -62,7 +62,7 @@ class Running:
         BrokenPipeError: The shell is gone, and has received no complete request.
     """
 
-    def __init__(self, shell: Shell, request: Request, sink: Sink, grace: float, ending: Control) -> None:
+    def __init__(self, shell: Shell, request: ShellRequest, sink: Sink, grace: float, ending: Control) -> None:
         self.shell, self.where, self.grace = shell, request.where, grace
         self.ended: Ended | None = None
         self.reason: str | None = None
@@ -249,11 +249,11 @@ class Running:
 
     def tree(self) -> ProcessTree:
         """Return a process tree that finds and ends the command's processes."""
-        from environments.shell.kill import Quarry  # most commands end by themselves
+        from environments.shell.kill import ProcessSelector  # most commands end by themselves
 
         shell, ends_shell = self.shell, self.where.ends_shell
         return self._ending.tree(
-            Quarry(
+            ProcessSelector(
                 shell.marker if ends_shell else self.marker,
                 type(shell.dialect),
                 shell.pid,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from environments.errors import TerminalError
 from environments.loop import run
 from environments.process import GRACE
-from environments.shell.kill import Quarry
+from environments.shell.kill import ProcessSelector
 from environments.shell.lifecycle import answered
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ScopeProcesses:
         shell = self._shell = running.shell
         self._markers.append(running.marker)
         if shell.has_leftovers:
-            tree = self._shells.control.tree(Quarry(running.marker, type(shell.dialect), shell.pid))
+            tree = self._shells.control.tree(ProcessSelector(running.marker, type(shell.dialect), shell.pid))
             try:
                 if await tree.look():
                     self._trees.append(tree)
@@ -63,6 +63,6 @@ class ScopeProcesses:
         if self._shell is None or (self._find_left and not await self._find_left(markers)):
             return
         if not await answered(self._shells.env.has_no_process, markers, ()):
-            tree = self._shells.control.tree(Quarry(markers, type(self._shell.dialect)))
+            tree = self._shells.control.tree(ProcessSelector(markers, type(self._shell.dialect)))
             if await tree.look():  # usually no process is left, as one look shows
                 await tree.end(GRACE, running=False)

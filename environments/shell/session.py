@@ -249,7 +249,7 @@ class Session:
         if shell and not self._shells.is_current(shell):
             await self._end()
         elif shell and (shell.has_leftovers or shell.is_noisy):
-            await self._settle(shell)
+            await self._detach_leftovers(shell)
         where = await self._open()
         if self._must_source:
             await self._source()
@@ -334,7 +334,7 @@ class Session:
         self._must_source = False
         self.variables = {**shell.variables, **{name: self.variables.get(name, "") for name in PLACE_FIELDS}}
         if shell.has_leftovers or shell.is_noisy:
-            await self._settle(shell)
+            await self._detach_leftovers(shell)
 
     async def _command_ended(self, shell: Shell, command: CheckedCommand, held: SessionState | None) -> None:
         """Store the state after a command.
@@ -364,7 +364,7 @@ class Session:
             values |= {name: self.variables.get(name, "") for name in ("PWD", "OLDPWD")}
         self.variables = values
         if shell.is_idle and shell.has_leftovers and self._shell is shell:
-            spawn(self._settle_soon(shell))
+            spawn(self._detach_leftovers_soon(shell))
         return stays
 
     def _note_doubtful(self, values: Mapping[str, str]) -> None:
@@ -398,12 +398,12 @@ class Session:
         self._state = shell.reported._replace(variables=self.variables)
         self._given = {name: 0 for name, number in self._given.items() if number <= shell.reported_number}
 
-    async def _settle(self, shell: Shell) -> None:
+    async def _detach_leftovers(self, shell: Shell) -> None:
         """Keep the output of an earlier command's leftovers away from later commands."""
-        from environments.shell.detach import settle  # most commands leave no process
+        from environments.shell.detach import detach_leftovers  # most commands leave no process
 
         try:
-            await settle(shell, self._shells)
+            await detach_leftovers(shell, self._shells)
         except BrokenPipeError:
             await self._end()
         except TerminalError as error:  # the target is gone, or cannot redirect: another shell has to be opened
@@ -412,11 +412,11 @@ class Session:
             self._keep_state(shell)
             self._shells.pool.park(shell)
 
-    async def _settle_soon(self, shell: Shell) -> None:
-        """Settle the shell in a task, without a delay for the command that left a process."""
+    async def _detach_leftovers_soon(self, shell: Shell) -> None:
+        """Detach leftovers in a task, without a delay for the command that left a process."""
         async with self._lock:
             if self._shell is shell and shell.is_idle and shell.has_leftovers:
-                await self._settle(shell)
+                await self._detach_leftovers(shell)
 
     # Queries.
 
@@ -547,12 +547,12 @@ class NamedSession(EnvironmentSession):
         env.named.discard(session)
         if not (session.variables and env.life.is_open and env.shells.dialect):
             return
-        from environments.shell.kill import Quarry  # most programs need no second session
+        from environments.shell.kill import ProcessSelector  # most programs need no second session
 
         marker = env.shells.markers(session.word)
-        quarry = Quarry(marker, env.shells.dialect, pid, ends_shell=True, began=session.began)
+        selector = ProcessSelector(marker, env.shells.dialect, pid, ends_shell=True, began=session.began)
         with contextlib.suppress(TerminalError):
-            if survivors := await session.ending.tree(quarry).end(GRACE):
+            if survivors := await session.ending.tree(selector).end(GRACE):
                 log.warning("processes of a session could not be ended: %s", survivors)
 
     @waits_for(_close)

@@ -24,7 +24,7 @@ from environments.errors import EnvironmentStartError
 from environments.log import logger
 from environments.loop import current, done_within
 from environments.output import Channel, Sink
-from environments.shell.dialect.base import Dialect, Request, Where
+from environments.shell.dialect.base import Dialect, ShellRequest, Where
 from environments.shell.dialect.boot import Beginning, Prelude
 from environments.shell.framing import FIELDS_OF, WATCHED, FrameScanner, Kind, Message
 from environments.shell.output import Discarded
@@ -151,7 +151,7 @@ class Shell:
         """True once the state report of the last finished command has arrived."""
         return self.reported_number >= (self._due_before if self.state is State.RUNNING else self._due)
 
-    def send(self, request: Request, sink: Sink, on_end: Callable[[Ended], object]) -> str:
+    def send(self, request: ShellRequest, sink: Sink, on_end: Callable[[Ended], object]) -> str:
         """Send a request.
 
         Args:

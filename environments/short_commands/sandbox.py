@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.loop import on_loop
-from environments.network.rules import service_lists
+from environments.network.allow_list import service_lists
 from environments.network.setting import Network, network_argument
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings, hermes_home

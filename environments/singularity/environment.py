@@ -34,7 +34,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
 
     backend = "singularity"
     settings_class = SingularitySettings
-    ends_with_program = True
+    has_watchdog = True
 
     proxies_network = True
 
@@ -74,7 +74,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         return bool(self._machine.place)
 
     @property
-    def is_alone(self) -> bool:
+    def owns_all_processes(self) -> bool:
         # An instance has process ids of its own.
         return self._is_first
 

@@ -45,7 +45,7 @@ class SSHEnvironment(PersistentShellEnvironment):
     settings_class = SSHSettings
     target_stays = True
     has_other_way = True
-    ends_with_program = True
+    has_watchdog = True
     max_streams = 8
     """OpenSSH allows 10. Two are kept free, such as for the shell that ends a command."""
 

@@ -37,7 +37,7 @@ from environments import (
 from environments.cancellation import current_scope, on_scope_cancel
 from environments.files import TargetPath, check_codec, decoded_text, encoded_text
 from environments.internal import Ended, Execution, Internal
-from environments.loop import Call, current, done, done_within, shielded, spawn, work_of
+from environments.loop import Call, current, done_within, run_async, shielded, spawn, work_of
 from environments.observation.events import UNOBSERVED, Operation
 from environments.observation.observed import with_result
 from environments.options import CommandOptions, CommandText, StartOptions, StreamOptions
@@ -84,7 +84,7 @@ def as_coroutine(
         thing = beneath_of(self)
         beneath: Callable[_P, T] = getattr(thing, method.__name__)
         if to_end:
-            return await to_its_end(lambda _: done(beneath, *args, **kwargs))
+            return await to_its_end(lambda _: run_async(beneath, *args, **kwargs))
         if work := None if _is_observed(thing) else work_of(beneath):
             return await awaited(lambda call: work(call, *args, **kwargs))
         return await in_thread(partial(beneath, *args, **kwargs), "commands")
@@ -158,13 +158,13 @@ class AsyncProcess:
         """
 
         async def work(call: Call[None]) -> None:
-            writing = spawn(done(self.sync.write, data), may_fail=True)
+            writing = spawn(run_async(self.sync.write, data), may_fail=True)
             try:
                 with on_scope_cancel(lambda: current().soon(lambda: call.task and call.task.cancel())):
                     await shielded(writing)
             except asyncio.CancelledError:
                 if not await done_within(writing, GRACE):
-                    await done(self.sync.kill)
+                    await run_async(self.sync.kill)
 
         await awaited(work)
 

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 # Loaded by path, because another package may have the name `environments`.
-if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "own_names.py"))["name_conflict"]():
+if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "name_conflict.py"))["shadowed_package"]():
     sys.stderr.write(f"hermes-env: {_taken}\n")
     sys.exit(125)
 

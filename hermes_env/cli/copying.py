@@ -19,7 +19,7 @@ from environments.cancellation import check_scope, on_scope_cancel
 from environments.errors import TargetFileNotFoundError, TerminalError
 from environments.files import FileStatus
 from environments.output import BoundedCapture, Channel
-from environments.starting import Counter
+from environments.progress import Counter
 from hermes_env.cli.errors import WrongUsageError
 from hermes_env.cli.streams import PIECE, LiveOutput
 

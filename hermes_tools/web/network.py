@@ -16,7 +16,7 @@ from typing import TypeVar
 import httpcore
 import httpx
 
-from environments.network.rules import is_public
+from environments.network.allow_list import is_public
 from hermes_tools.interruption import Deadline
 
 _SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]

@@ -87,9 +87,9 @@ def test_a_list_of_hosts_is_held_by_the_service_and_can_be_changed(service, make
         env.set_network(network)
         box.refresh_data()
         assert (box.network_block_all, box.network_allow_list, box.domain_allow_list) == held
-    with pytest.raises(UnsupportedError, match=r"holds no ports; leave the port of 'example\.org:80' out"):
+    with pytest.raises(UnsupportedError, match=r"supports no ports; leave out the port of 'example\.org:80'"):
         env.set_network(["example.org:80"])
-    with pytest.raises(UnsupportedError, match="IPv4 addresses alone"):
+    with pytest.raises(UnsupportedError, match="IPv4 addresses only"):
         make(network=["[2001:db8::1]"])
     env.set_network("none")
     env.renew()

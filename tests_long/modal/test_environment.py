@@ -44,7 +44,7 @@ def test_a_list_of_hosts_is_held_by_the_service_and_can_be_changed(service, make
     ):
         env.set_network(network)
         assert running(service, "hosts")[0]["networkAccess"] == held
-    with pytest.raises(UnsupportedError, match=r"holds no ports; leave the port of 'example\.org:80' out"):
+    with pytest.raises(UnsupportedError, match=r"supports no ports; leave out the port of 'example\.org:80'"):
         make(network=["example.org:80"])
 
 

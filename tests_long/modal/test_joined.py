@@ -27,7 +27,7 @@ def test_nothing_of_ours_is_left_and_the_sandbox_runs_on(sandbox, make: Make, na
     env.execute(f"setsid sleep {nap} & echo kept >~/file", stdin="something")
     env.start(f"sleep {nap}")
     assert other.execute('cat ~/file; echo "$MINE"').output == "kept\ntoo\n"
-    assert not (env.is_alone or env.stop_ends_all or env.capabilities.enforced_limits)
+    assert not (env.owns_all_processes or env.stop_ends_all or env.capabilities.enforced_limits)
     assert sandbox.object_id not in [target.id for target in ModalEnvironment.list_targets()]
     env.cleanup()
     assert not having(nap)

@@ -65,7 +65,7 @@ FINISHING_NAMES = tuple(
 """The names of the texts after commands, see `finishing_name`."""
 
 
-class Request(NamedTuple):
+class ShellRequest(NamedTuple):
     """One command with its run options."""
 
     command: str
@@ -138,8 +138,8 @@ class Dialect(ABC):
     """The file descriptors of the stream's output and standard error."""
     stdin: ClassVar[int]
     """The file descriptor of a command's input file."""
-    leash: ClassVar[int]
-    leash_end: ClassVar[int]
+    keepalive: ClassVar[int]
+    keepalive_end: ClassVar[int]
     """The file descriptors of the keepalive pipe: a command's end, and the shell's own end."""
 
     reads_ahead: ClassVar[bool]
@@ -180,23 +180,23 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def new_leash(self) -> str:
+    def new_keepalive(self) -> str:
         """Return text to open a new keepalive pipe: later checks ignore processes left by earlier commands."""
 
     @abstractmethod
-    def _loading(self, request: Request) -> bytes:
+    def _loading(self, request: ShellRequest) -> bytes:
         """Return text to store the command in the evaluated variable, and to open its input."""
 
     @abstractmethod
-    def _evaluating(self, request: Request) -> str:
+    def _evaluating(self, request: ShellRequest) -> str:
         """Return text to evaluate the variable."""
 
     @abstractmethod
-    def _redirections(self, request: Request) -> str:
+    def _redirections(self, request: ShellRequest) -> str:
         """Return the redirections around the command, undone by the shell afterwards."""
 
     @abstractmethod
-    def _finishing(self, request: Request) -> str:
+    def _finishing(self, request: ShellRequest) -> str:
         """Return the text after a command: reports the end, and prepares for the next command."""
 
     @abstractmethod
@@ -229,7 +229,7 @@ class Dialect(ABC):
 
     # Common parts.
 
-    def alone(self, text: str, number: int) -> str:
+    def running_builtins(self, text: str, number: int) -> str:
         """Return text for the shell to run builtins itself and send END, without a new process.
 
         Args:
@@ -301,7 +301,7 @@ class Dialect(ABC):
         ready = f"'{self._head(Kind.READY)}%s\\0{self.name}\\0%s\\0{form}'"
         return text + f'{self.call} printf {ready} "$$" "${failed}" {values} >&{self.out}\nunset {failed}\n'
 
-    def request(self, request: Request, number: int, *, announced: bool = False) -> bytes:
+    def request(self, request: ShellRequest, number: int, *, announced: bool = False) -> bytes:
         """Return the text that runs a command.
 
         Args:
@@ -321,7 +321,7 @@ class Dialect(ABC):
             self._usual[name] = self._running(request, number)
         return first + self._usual[name]
 
-    def _running(self, request: Request, number: int) -> bytes:
+    def _running(self, request: ShellRequest, number: int) -> bytes:
         """Return text to evaluate the command, and the text after it."""
         where = request.where
         command = f"{self._entering(request)}{self._with_variables(request)}{self._evaluating(request)}"
@@ -337,7 +337,7 @@ class Dialect(ABC):
         # In braces: a request with its end cut off is a syntax error, and no part of it runs.
         return _line(f"{{ {run}; }}")
 
-    def _last(self, request: Request, number: int) -> str:
+    def _last(self, request: ShellRequest, number: int) -> str:
         """Return the text before the last command of a shell."""
         code = f"{self.words}_c"
         said = self._say(Kind.EXIT, str(number), f"${code}", "0")
@@ -351,7 +351,7 @@ class Dialect(ABC):
             f"{self._saying_begin(number)}{end}"
         )
 
-    def _there_and_back(self, request: Request, text: str) -> str:
+    def _there_and_back(self, request: ShellRequest, text: str) -> str:
         if request.cwd is None:
             return text
         place, before = self._item(Item.PLACE), self._item(Item.BEFORE)
@@ -359,7 +359,7 @@ class Dialect(ABC):
         back = f'{self.call} cd -- "${{{place}}}" >/dev/null 2>&1 || {there} || {self.call} exit;OLDPWD=${{{before}}}'
         return f"{place}={self._watched('PWD')} {before}=${{OLDPWD-}};{text};{back}"
 
-    def _entering(self, request: Request) -> str:
+    def _entering(self, request: ShellRequest) -> str:
         """Return text to enter a request's directory. Errors become the command's. With CDPATH, `cd` prints."""
         if request.cwd is None:
             return ""
@@ -369,7 +369,7 @@ class Dialect(ABC):
         return f"{self.call} cd -- {place} >/dev/null 2>&{err}{there} && "
 
     @staticmethod
-    def _with_variables(request: Request) -> str:
+    def _with_variables(request: ShellRequest) -> str:
         return "".join(f"{name}={shlex.quote(value)} " for name, value in request.env.items())
 
     def _head(self, kind: Kind) -> str:
@@ -388,7 +388,7 @@ class Dialect(ABC):
     def _value(self, item: int) -> str:
         return f"${{{self._item(item)}-}}"
 
-    def _opening_input(self, request: Request) -> str:
+    def _opening_input(self, request: ShellRequest) -> str:
         if not request.stdin_file:
             return ""
         file = shlex.quote(request.stdin_file)
@@ -433,7 +433,7 @@ class Dialect(ABC):
 
         For systems without /proc, where an open pipe has no path for a second open.
         """
-        place = f'"${{TMPDIR:-/tmp}}"/{directory_name(self.marker)}-leash'
+        place = f'"${{TMPDIR:-/tmp}}"/{directory_name(self.marker)}-keepalive'
         return (
             f"{self._item(Item.PIPE)}={place}/pipe; {self.program} rm -rf -- {place}; "
             f"{self.program} mkdir -m 700 -- {place} && {self.program} mkfifo {place}/pipe"
@@ -459,7 +459,7 @@ def directory_word(path: str) -> str:
     return shlex.quote(path if path.startswith("/") else f"./{path}")
 
 
-def finishing_name(request: Request) -> str:
+def finishing_name(request: ShellRequest) -> str:
     """Return the name of the text after a request's command."""
     return f"{request.where.value}_{'separate' if request.separate else 'merge'}"
 

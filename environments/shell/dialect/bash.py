@@ -13,7 +13,7 @@ from environments.shell.dialect.base import (
     NEVER_RESTORED,
     Dialect,
     Item,
-    Request,
+    ShellRequest,
     Where,
     directory_word,
     finishing_name,
@@ -46,8 +46,8 @@ class Fd(IntEnum):
     NULL_OUT = 210
     OUT = 211
     ERR = 212
-    LEASH = 29
-    LEASH_END = 214
+    KEEPALIVE = 29
+    KEEPALIVE_END = 214
 
 
 class Bash(Dialect):
@@ -60,7 +60,7 @@ class Bash(Dialect):
     name = "bash"
     call = "\\builtin"
     program = "\\builtin command -p"
-    out, err, stdin, leash, leash_end = Fd.OUT, Fd.ERR, Fd.STDIN, Fd.LEASH, Fd.LEASH_END
+    out, err, stdin, keepalive, keepalive_end = Fd.OUT, Fd.ERR, Fd.STDIN, Fd.KEEPALIVE, Fd.KEEPALIVE_END
     reads_ahead = False
     can_leave = True
 
@@ -82,14 +82,14 @@ class Bash(Dialect):
         return "\n".join(
             [
                 "\\builtin shopt -s expand_aliases",
-                f"\\exec {Fd.LEASH_END}>&1 {Fd.OUT}>&1 {Fd.ERR}>&2 {Fd.NULL_IN}</dev/null {Fd.NULL_OUT}>/dev/null"
+                f"\\exec {Fd.KEEPALIVE_END}>&1 {Fd.OUT}>&1 {Fd.ERR}>&2 {Fd.NULL_IN}</dev/null {Fd.NULL_OUT}>/dev/null"
                 f" || {{ \\builtin echo {shlex.quote(_FEW_FILES)} >&2; \\builtin exit 1; }}",
                 f"\\exec 1>&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}",
                 f"{self.words}=()",
                 *(f"{self._item(index)}={shlex.quote(text)}" for index, text in texts.items()),
                 behind,
                 self._choosing_leave_signal(),
-                self.new_leash(),
+                self.new_keepalive(),
                 self._arm(),
             ]
         )
@@ -100,28 +100,28 @@ class Bash(Dialect):
             return text
         return f'\\builtin read -rN{len(text)} {self.words}\n{text}\\builtin eval "${self.words}"\n'
 
-    def new_leash(self) -> str:
+    def new_keepalive(self) -> str:
         # Before bash 5.1, a here-string is a file, and costs a fork to replace.
-        end, pipe, holds = Fd.LEASH_END, self._item(Item.PIPE), self._item(Item.SCRIPT)
+        end, pipe, holds = Fd.KEEPALIVE_END, self._item(Item.PIPE), self._item(Item.SCRIPT)
         named = f'"${{{pipe}}}"'
-        opened = f"\\exec {Fd.LEASH}<>{named}; \\exec {end}<{named}; \\exec {Fd.LEASH}>&-"  # neither open waits
+        opened = f"\\exec {Fd.KEEPALIVE}<>{named}; \\exec {end}<{named}; \\exec {Fd.KEEPALIVE}>&-"  # neither open waits
         return (
-            f"\\builtin true >&{Fd.LEASH}; {holds}=$?; \\exec {end}<<<''; {pipe}=/proc/self/fd/{end}; "
+            f"\\builtin true >&{Fd.KEEPALIVE}; {holds}=$?; \\exec {end}<<<''; {pipe}=/proc/self/fd/{end}; "
             f"if [[ -p {named} ]]; then \\builtin read -r -u {end}; "
             f"elif [[ -e {named} ]]; then \\exec {end}< <(:); "
             f"elif {self._making_pipe()}; then {opened}; "
             f"else {pipe}=/dev/null; \\exec {end}</dev/null; fi; "
-            f"if [[ {self._value(Item.SCRIPT)} = 0 ]]; then :;{self._hold_leash()} fi\n"
+            f"if [[ {self._value(Item.SCRIPT)} = 0 ]]; then :;{self._hold_keepalive()} fi\n"
         )
 
-    def _hold_leash(self) -> str:
-        return f'\\exec {Fd.LEASH}>"${{{self._item(Item.PIPE)}}}" || :;'
+    def _hold_keepalive(self) -> str:
+        return f'\\exec {Fd.KEEPALIVE}>"${{{self._item(Item.PIPE)}}}" || :;'
 
     def _count(self) -> str:
         return f"{self._item(Item.NUMBER)}=$(({self.words}[{Item.NUMBER}]+1)); {self._mark(self._value(Item.NUMBER))}\n"
 
     def next(self) -> str:
-        return f"{self._count()}{self._hold_leash()}\n"
+        return f"{self._count()}{self._hold_keepalive()}\n"
 
     def _arm(self) -> str:
         quietly = f"{self._behind} {Item.PLACE} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"  # no text: runs the common part
@@ -144,9 +144,9 @@ class Bash(Dialect):
 
         The exit code of the look reports leftover processes, and the message increments the number.
         """
-        look = f"\\exec {Fd.LEASH}>&-; \\builtin read -t 0 -u {Fd.LEASH_END}\n"
+        look = f"\\exec {Fd.KEEPALIVE}>&-; \\builtin read -t 0 -u {Fd.KEEPALIVE_END}\n"
         said = self._say(kind, f"$(({self.words}[{Item.NUMBER}]++))", code, "$?")
-        ready = f"{self._mark(self._value(Item.NUMBER))}\n{self._hold_leash()}"
+        ready = f"{self._mark(self._value(Item.NUMBER))}\n{self._hold_keepalive()}"
         return f"{look}{said} >&{Fd.OUT}\n{ready}\n"
 
     def _beginning(self) -> str:
@@ -191,7 +191,7 @@ class Bash(Dialect):
 
     def _look_for_leftovers(self) -> str:
         left = self._item(Item.LEFT)
-        return f"\\exec {Fd.LEASH}>&-; {left}=1; \\builtin read -t 0 -u {Fd.LEASH_END} && {left}=0\n"
+        return f"\\exec {Fd.KEEPALIVE}>&-; {left}=1; \\builtin read -t 0 -u {Fd.KEEPALIVE_END} && {left}=0\n"
 
     def _here(self) -> str:
         here = self._item(Item.HERE)
@@ -247,8 +247,8 @@ class Bash(Dialect):
             f"\\builtin eval '\\builtin break 999; \\builtin return 1' 2>&{Fd.NULL_OUT}"
         )
         # Through the keepalive pipe, as a fork may be impossible by now.
-        written = f"{{ \\builtin trap -p TERM && \\builtin printf '\\0'; }} >&{Fd.LEASH}"
-        read = f"IFS= \\builtin read -rd '' -u {Fd.LEASH_END} '{action}'"
+        written = f"{{ \\builtin trap -p TERM && \\builtin printf '\\0'; }} >&{Fd.KEEPALIVE}"
+        read = f"IFS= \\builtin read -rd '' -u {Fd.KEEPALIVE_END} '{action}'"
         action_of = f"{action}=; {{ {written} && {read}; }} 2>&{Fd.NULL_OUT}; "
         action_of += f"[[ ${{{action}}} != \"trap -- '' \"* ]] || \\builtin trap - TERM; "
         # With `set -o posix` an unset trap is printed too, as `-`.
@@ -263,7 +263,7 @@ class Bash(Dialect):
 
     # A request.
 
-    def request(self, request: Request, number: int, *, announced: bool = False) -> bytes:
+    def request(self, request: ShellRequest, number: int, *, announced: bool = False) -> bytes:
         begin = f"{self._behind} {Item.BEGIN};" if announced else ""
         if number > 1 and self._is_usual_fork(request):
             place = f"{self._item(Item.PLACE)}={directory_word(request.cwd or '')}".encode("utf-8", "surrogateescape")
@@ -271,7 +271,7 @@ class Bash(Dialect):
             return begin.encode() + self._loading(request) + place + run.encode()
         return super().request(request, number, announced=announced)
 
-    def _is_usual_fork(self, request: Request) -> bool:
+    def _is_usual_fork(self, request: ShellRequest) -> bool:
         """Return True if `_forking` can run a request. User commands never qualify in a shell they could change."""
         bare = not (request.separate or request.stdin_file or request.env or request.exports or request.functions)
         return bare and request.where is Where.SUBSHELL and request.cwd is not None
@@ -284,7 +284,7 @@ class Bash(Dialect):
         run = f"({entering} && {evaluating}) <&{Fd.NULL_IN} >&{Fd.OUT} 2>&1"
         return f"{run};{self.words}=$?;{self._behind} {index}"
 
-    def _loading(self, request: Request) -> bytes:
+    def _loading(self, request: ShellRequest) -> bytes:
         command = request.command.encode("utf-8", "surrogateescape")
         if len(command) <= SHORT:
             space = b" " if command.isdigit() else b""  # see `_leaving`
@@ -302,17 +302,17 @@ class Bash(Dialect):
         read = f"\\builtin read -rN{len(script)} {self._item(Item.SCRIPT)}\n"
         return read.encode() + script + f'\\builtin eval "{self._value(Item.SCRIPT)}";'.encode()
 
-    def _evaluating(self, request: Request) -> str:
+    def _evaluating(self, request: ShellRequest) -> str:
         by = "command eval" if request.env else "eval"  # with `eval`, variables would apply to its first command alone
         return f'\\builtin {by} -- "{self._value(Item.FIRST)}${self.words}"'
 
-    def _redirections(self, request: Request) -> str:
+    def _redirections(self, request: ShellRequest) -> str:
         err = f"2>&{Fd.ERR}" if request.separate else "2>&1"
         if not request.where.takes_input:
             return f"<&{Fd.STDIN if request.stdin_file else Fd.NULL_IN} >&{Fd.OUT} {err}"
         return f">&{Fd.OUT} {err}"
 
-    def _finishing(self, request: Request) -> str:
+    def _finishing(self, request: ShellRequest) -> str:
         # The exit code replaces the command.
         name = finishing_name(request)
         index = "" if name == USUAL else f" {_text_index(name)}"
@@ -323,7 +323,7 @@ class Bash(Dialect):
 
     def asking_for_leftovers(self, number: int) -> str:
         # Reopens the keepalive pipe.
-        return f"{super().asking_for_leftovers(number)}{self._hold_leash()}\n"
+        return f"{super().asking_for_leftovers(number)}{self._hold_keepalive()}\n"
 
     # The state of an earlier shell.
 

@@ -20,7 +20,7 @@ else
   echo "$(command -p date +%s)00"
 fi"""
 """Prints the start time of its own process: the current time, if the process is new."""
-TELL_TIME_ALONE = 'read -r now line </proc/uptime\necho "${now%.*}${now#*.}"'
+TELL_TIME_BY_BUILTINS = 'read -r now line </proc/uptime\necho "${now%.*}${now#*.}"'
 """Prints the current time without a new process; where /proc is emulated, by no other means than process starts."""
 BRANDS = 1_000_000
 """Numbers of one environment, see `branding`."""
@@ -34,40 +34,40 @@ stop() {
 }
 stop
 """
-_BEARERS = r"""
-bearers=$(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ)
+_MARKED = r"""
+marked=$(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ)
 if [ -n "$brand" ]; then
-  bearers="$bearers $(command -p grep -ls "^Max file locks .* $brand " /proc/[0-9]*/limits)"
+  marked="$marked $(command -p grep -ls "^Max file locks .* $brand " /proc/[0-9]*/limits)"
 fi"""
-_BEARERS_ALONE = rf"""bearers= strays=
+_MARKED_BY_BUILTINS = rf"""marked= unmarked=
 stop
 for d in /proc/[0-9]*; do
-  w= whose=strays
+  w= whose=unmarked
   while IFS= read -r w || [ -n "$w" ]; do
     case $w in
-      @MARKERS@) whose=bearers; break ;;
+      @MARKERS@) whose=marked; break ;;
       *{MARKER_VARIABLE}=*) whose= ;;
     esac
     w=
   done <"$d/environ"
   if [ -n "$brand" ]; then
     while read -r w; do
-      case $w in "Max file locks "*" "$brand" "*) whose=bearers ;; esac
+      case $w in "Max file locks "*" "$brand" "*) whose=marked ;; esac
     done <"$d/limits"
   fi
   case $whose in
-    bearers) bearers="$bearers $d/environ" ;;
-    strays) strays="$strays ${{d#/proc/}}" ;;
+    marked) marked="$marked $d/environ" ;;
+    unmarked) unmarked="$unmarked ${{d#/proc/}}" ;;
   esac
 done 2>/dev/null"""
 _TABLE = "command -p cat /proc/[0-9]*/stat 2>/dev/null"
-_TABLE_ALONE = r"""stop
+_TABLE_BY_BUILTINS = r"""stop
 for d in /proc/[0-9]*; do
   while IFS= read -r w; do printf '%s\n' "$w"; done <"$d/stat"
 done 2>/dev/null"""
-# Builtins, grep and cat alone, as a target may lack ps, pgrep and find. The arguments of `look` are set before the
-# text: $leash and $end are the ends of the keepalive pipe, $mouth the shell with the command's output, $spare a shell
-# to leave out. The table of all processes comes first, as an ended process takes the parent ids of its children along.
+# Builtins, grep and cat alone, as a target may lack ps, pgrep and find. Set before the text: the arguments of `look`.
+# $keepalive and $end are the ends of the keepalive pipe, $output_of is the shell with the command's output, $excluded a
+# shell to leave out. The table of all processes comes first: the end of a process changes the parent of its children.
 _LOOK = r"""
 children() { if [ -n "$wake" ]; then read -r pids <"/proc/$wake/task/$wake/children"; fi; } 2>/dev/null
 pids=
@@ -78,32 +78,32 @@ set -- $rest
 frozen=
 for p in $freeze; do if [ "$p" != "$4" ]; then frozen="$frozen -$p"; fi; done
 if [ -n "$frozen" ]; then kill -s STOP -- $frozen 2>/dev/null; fi
-rope=
+pipe=
 for p in $holders; do
-  if [ -p "/proc/$p/fd/$leash" ]; then rope=/proc/$p/fd/$leash; break; fi
-  if [ -p "/proc/$p/fd/$end" ]; then rope=/proc/$p/fd/$end; break; fi
+  if [ -p "/proc/$p/fd/$keepalive" ]; then pipe=/proc/$p/fd/$keepalive; break; fi
+  if [ -p "/proc/$p/fd/$end" ]; then pipe=/proc/$p/fd/$end; break; fi
 done
 # A shell on a terminal has /dev/null for its errors, as has half of what runs on a machine.
-speech= complaint=
-if [ -n "$mouth" ]; then
-  if [ ! "/proc/$mouth/fd/$out" -ef /dev/null ]; then speech=/proc/$mouth/fd/$out; fi
-  if [ -p "/proc/$mouth/fd/$err" ] || [ -S "/proc/$mouth/fd/$err" ]; then complaint=/proc/$mouth/fd/$err; fi
+output= errors=
+if [ -n "$output_of" ]; then
+  if [ ! "/proc/$output_of/fd/$out" -ef /dev/null ]; then output=/proc/$output_of/fd/$out; fi
+  if [ -p "/proc/$output_of/fd/$err" ] || [ -S "/proc/$output_of/fd/$err" ]; then errors=/proc/$output_of/fd/$err; fi
 fi
-@BEARERS@
+@MARKED@
 found=
-for p in $bearers; do
+for p in $marked; do
   p=${p#/proc/} p=${p%%/*}
-  case " $spare $$ $self$found " in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then found="$found $p"; fi ;; esac
+  case " $excluded $$ $self$found " in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then found="$found $p"; fi ;; esac
 done
 held= said=
-if [ -n "$rope" ]; then
+if [ -n "$pipe" ]; then
   for d in /proc/[0-9]*; do
     p=${d#/proc/}
-    if [ "$d/fd/$leash" -ef "$rope" ]; then
-      case " $spare $$ $self$found " in *" $p "*) ;; *) held="$held $p" ;; esac
-    elif [ -n "$speech$complaint" ] && { [ "$d/fd/1" -ef "$speech" ] || [ "$d/fd/2" -ef "$speech" ] ||
-      [ "$d/fd/2" -ef "$complaint" ]; }; then
-      case " $mouth $$ $self " in *" $p "*) ;; *) said="$said $p" ;; esac
+    if [ "$d/fd/$keepalive" -ef "$pipe" ]; then
+      case " $excluded $$ $self$found " in *" $p "*) ;; *) held="$held $p" ;; esac
+    elif [ -n "$output$errors" ] && { [ "$d/fd/1" -ef "$output" ] || [ "$d/fd/2" -ef "$output" ] ||
+      [ "$d/fd/2" -ef "$errors" ]; }; then
+      case " $output_of $$ $self " in *" $p "*) ;; *) said="$said $p" ;; esac
     fi
   done
 fi
@@ -111,7 +111,7 @@ echo "$$ $self"
 echo "$found"
 echo "$held"
 echo "$said"
-echo "$strays"
+echo "$unmarked"
 # Mostly nothing is left, and the table is not needed.
 if [ -n "$found$held$said$known" ]; then
 @TABLE@
@@ -121,8 +121,8 @@ pids= late=
 children
 for p in $pids; do case " $earlier " in *" $p "*) ;; *) late="$late $p" ;; esac; done
 if [ -n "$wake" ]; then kill -s "$leave" "$wake" 2>/dev/null; fi
-# A fork of the shell holds the leash alone, and comes first: it would go on with what stands behind its child. What has
-# the marker too is not sent a signal twice, as it may say its last words on it.
+# A fork of the shell has the keepalive pipe without the marker, and comes first: it would go on after its child.
+# A process with both is not sent a signal twice, as it may print on the signal.
 if [ -n "$signal" ] && [ -n "$found$held$late" ]; then kill -s "$signal" $held $found $late 2>/dev/null; fi
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :
@@ -138,12 +138,12 @@ mine=$(command -p ps -o pgid= -p $$)
 frozen=
 for p in $freeze; do if [ "$p" != "${mine##* }" ]; then frozen="$frozen -$p"; fi; done
 if [ -n "$frozen" ]; then kill -s STOP -- $frozen 2>/dev/null; fi
-bearers=$(@BEARERS@)
+marked=$(@MARKED@)
 table=$(TZ=UTC0 LC_ALL=C command -p ps -A -o pid= -o stat= -o ppid= -o pgid= -o lstart=)
 there=" $(echo "$table" | while read -r p w; do echo "$p"; done | command -p tr '\n' ' ') "
 found=
-for p in $bearers; do
-  case " $spare $$ $self " in *" $p "*) continue ;; esac
+for p in $marked; do
+  case " $excluded $$ $self " in *" $p "*) continue ;; esac
   case $there in *" $p "*) found="$found $p" ;; esac
 done
 echo "$$ $self @"
@@ -182,8 +182,8 @@ if [ -z "$seen" ]; then
   command ulimit -u || command ulimit -p
 fi
 """
-# Set before the text: $shell, $marker, and $leash, $end, $out, $err as above. Prints whether another process holds the
-# shell's output; without /proc this is unknown.
+# Set before the text: $shell, $marker, and $keepalive, $end, $out, $err as above. Prints whether another process holds
+# the shell's output; without /proc this is unknown.
 _HOLDERS = r"""
 if [ ! -e /proc/self/stat ]; then echo held; exit; fi
 holds() {
@@ -201,7 +201,7 @@ for p in $(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ); do
   if holds "$p"; then echo held; exit; fi
 done
 for d in /proc/[0-9]*; do
-  if [ "$d/fd/$leash" -ef "/proc/$shell/fd/$end" ] && [ "$d" != "/proc/$shell" ]; then
+  if [ "$d/fd/$keepalive" -ef "/proc/$shell/fd/$end" ] && [ "$d" != "/proc/$shell" ]; then
     if holds "${d#/proc/}"; then echo held; exit; fi
   fi
 done
@@ -209,7 +209,7 @@ echo free
 """
 # $0 is the marker, $1 the prefix of directories, $2 a secret word. Each line read asks for a new pair of pipes, and the
 # next line confirms their open. Output of the old pipes is then discarded.
-_OUTLET = r"""
+_RELAY = r"""
 export HERMES_COMMAND="$0"
 umask 077
 n=0
@@ -245,14 +245,14 @@ def look(
     outputs: tuple[int, int],
     holders: Sequence[int],
     known: bool,
-    mouth: int | None,
-    spare: int | None,
+    output_of: int | None,
+    excluded: int | None,
     wake: int | None,
     signal: str,
     brand: str | None = None,
     freeze: Sequence[int] = (),
     thaw: bool = True,
-    alone: bool = False,
+    builtins_only: bool = False,
     most: int | None = None,
 ) -> str:
     """Return text to look for the processes of a command.
@@ -267,26 +267,26 @@ def look(
         outputs: The file descriptors of the command's output in a shell.
         holders: Processes that may hold the keepalive pipe.
         known: True if an earlier look found processes.
-        mouth: The shell that shares its output with the command's processes; None skips this search.
-        spare: A shell to leave out.
+        output_of: The shell that shares its output with the command's processes; None skips this search.
+        excluded: A shell to leave out.
         wake: A shell that is to leave its command.
         signal: The signal for processes with the marker or the keepalive pipe; empty sends none.
         brand: The number of the processes, or a pattern of numbers, see `branding`.
         freeze: Process groups to stop during the look, except the looking shell's own group.
         thaw: True to continue them afterwards.
-        alone: True to start no process.
+        builtins_only: True to start no process.
         most: The process count above which such a look stops all processes first; None never does.
     """
     head = _settings(
         marker=marker,
-        leash=ends[0],
+        keepalive=ends[0],
         end=ends[1],
         out=outputs[0],
         err=outputs[1],
         holders=" ".join(map(str, holders)),
         known="1" if known else "",
-        mouth=mouth or "",
-        spare=spare or "",
+        output_of=output_of or "",
+        excluded=excluded or "",
         wake=wake or "",
         leave=LEAVE_SIGNAL,
         other=OTHER_LEAVE_SIGNAL,
@@ -296,18 +296,18 @@ def look(
         thaw="1" if thaw else "",
         most="" if most is None else most,
         all="",
-        strays="",
+        unmarked="",
     )
     # grep takes one pattern per line, `case` takes alternatives.
     markers = [shlex.quote(each) for each in marker.splitlines()]
-    bearers_alone = _BEARERS_ALONE.replace("@MARKERS@", "|".join(f"*{each}*" for each in markers))
-    bearers, table = (bearers_alone, _TABLE_ALONE) if alone else (_BEARERS, _TABLE)
-    by_proc = _LOOK.replace("@BEARERS@", bearers).replace("@TABLE@", table)
-    by_ps = _LOOK_BY_PS.replace("@BEARERS@", _bearers_by_ps(markers))
-    return f"{head}{_STOPPING if alone else ''}if {_HAS_PROC}; then{by_proc}else{by_ps}fi\n"
+    marked_by_builtins = _MARKED_BY_BUILTINS.replace("@MARKERS@", "|".join(f"*{each}*" for each in markers))
+    marked, table = (marked_by_builtins, _TABLE_BY_BUILTINS) if builtins_only else (_MARKED, _TABLE)
+    by_proc = _LOOK.replace("@MARKED@", marked).replace("@TABLE@", table)
+    by_ps = _LOOK_BY_PS.replace("@MARKED@", _marked_by_ps(markers))
+    return f"{head}{_STOPPING if builtins_only else ''}if {_HAS_PROC}; then{by_proc}else{by_ps}fi\n"
 
 
-def _bearers_by_ps(markers: Iterable[str]) -> str:
+def _marked_by_ps(markers: Iterable[str]) -> str:
     """Return text to print the processes with any of some markers, given as words of shell text."""
     patterns = "|".join(f"*{MARKER_VARIABLE}=*{each}*" for each in markers)
     return f'{_SHOW} | while read -r p w; do case $w in {patterns}) echo "$p" ;; esac; done'
@@ -327,7 +327,7 @@ def signalling(signal: str, targets: Sequence[int]) -> str:
     return f"kill -s {signal} -- {' '.join(map(str, targets))} 2>/dev/null; :"
 
 
-def ending_with_program(call: str, marker: str, patience: float) -> str:
+def arming_watchdog(call: str, marker: str, patience: float) -> str:
     """Return text for a watchdog: a shell that ends all processes of an environment at the end of its input.
 
     Args:
@@ -371,7 +371,7 @@ done"""
     return f"{call} trap : {SURVIVED} PIPE; {call} trap {shlex.quote(ending)} EXIT\n"
 
 
-def standing_down(marker: str, shells: Iterable[int]) -> str:
+def stopping_watchdogs(marker: str, shells: Iterable[int]) -> str:
     """Return text to end watchdogs of an environment, as its program is still running.
 
     Args:
@@ -386,7 +386,7 @@ done 2>/dev/null
 """
 
 
-def not_ending_with_program(call: str) -> str:
+def disarming_watchdog(call: str) -> str:
     """Return text to disarm a watchdog, sent before the end of a shell."""
     return f"{call} trap - EXIT\n"
 
@@ -422,7 +422,7 @@ def brands(environment: str) -> str:
     return digits + "[0-9]" * (len(str(BRANDS)) - 1)
 
 
-def without_leash(children: Sequence[int], marker: str, leash: int) -> str:
+def without_keepalive(children: Sequence[int], marker: str, keepalive: int) -> str:
     """Return text to print those children of a shell without a keepalive pipe and without a command's marker.
 
     The text starts no process where there is /proc.
@@ -430,7 +430,7 @@ def without_leash(children: Sequence[int], marker: str, leash: int) -> str:
     Args:
         children: Their process ids.
         marker: The shell's own marker, also carried by a fork of the shell that runs no program.
-        leash: The file descriptor of the keepalive pipe in a command.
+        keepalive: The file descriptor of the keepalive pipe in a command.
     """
     own = f"*{MARKER_VARIABLE}={shlex.quote(marker)}"  # the next character is no digit: variable names begin with none
     return f"""\
@@ -445,7 +445,7 @@ for p in {" ".join(map(str, children))}; do
     esac
     continue
   fi
-  if [ -e "/proc/$p/fd/{leash}" ] || [ ! -r "/proc/$p/environ" ]; then continue; fi
+  if [ -e "/proc/$p/fd/{keepalive}" ] || [ ! -r "/proc/$p/environ" ]; then continue; fi
   whose=$p
   while IFS= read -r w || [ -n "$w" ]; do
     case $w in
@@ -462,13 +462,13 @@ done 2>/dev/null
 
 def output_is_held(shell: int, marker: str, ends: tuple[int, int], outputs: tuple[int, int]) -> str:
     """Return text to print `held` if another process can write to a shell's output, else `free`."""
-    head = _settings(shell=shell, marker=marker, leash=ends[0], end=ends[1], out=outputs[0], err=outputs[1])
+    head = _settings(shell=shell, marker=marker, keepalive=ends[0], end=ends[1], out=outputs[0], err=outputs[1])
     return head + _HOLDERS
 
 
-def outlet_argv(marker: str, word: str) -> list[str]:
+def relay_argv(marker: str, word: str) -> list[str]:
     """Return the relay program: makes pipes, and copies their output to its own, see `detach`."""
-    return ["/bin/sh", "-c", _OUTLET, marker, f"{directory_name(marker)}-pipes", word]
+    return ["/bin/sh", "-c", _RELAY, marker, f"{directory_name(marker)}-pipes", word]
 
 
 def in_temporary_directory(name: str) -> str:

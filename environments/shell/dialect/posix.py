@@ -12,13 +12,13 @@ from environments.shell.dialect.base import (
     NEVER_RESTORED,
     Dialect,
     Item,
-    Request,
+    ShellRequest,
     finishing_name,
 )
 from environments.shell.framing import Kind
 from environments.shell.state import SessionState
 
-_OUT, _ERR, _LEASH, _LEASH_END, _STDIN = 8, 7, 6, 5, 4
+_OUT, _ERR, _KEEPALIVE, _KEEPALIVE_END, _STDIN = 8, 7, 6, 5, 4
 _OURS = re.compile(r"^export _[0-9a-f]{3}_[a-z_]+=.*\n", re.MULTILINE)
 _ITS_OWN_COMMAND = "\\unset -f command"
 """Removes a user's function that internal text would call. This kind of shell runs the builtin `unset`, but not
@@ -36,7 +36,7 @@ class Posix(Dialect):
     name = "sh"
     call = "\\command"
     program = "\\command -p"
-    out, err, stdin, leash, leash_end = _OUT, _ERR, _STDIN, _LEASH, _LEASH_END
+    out, err, stdin, keepalive, keepalive_end = _OUT, _ERR, _STDIN, _KEEPALIVE, _KEEPALIVE_END
     reads_ahead = True
     can_leave = False
 
@@ -54,21 +54,21 @@ class Posix(Dialect):
                 f"\\exec {_OUT}>&1 {_ERR}>&2",
                 *(f"{name}={shlex.quote(text)}" for name, text in texts.items()),
                 self._choosing_leave_signal(),
-                self.new_leash(),
+                self.new_keepalive(),
                 self._arm(),
             ]
         )
 
-    def new_leash(self) -> str:
+    def new_keepalive(self) -> str:
         # A here-document is a pipe. The shell keeps its other end.
-        pipe, name = f"/proc/self/fd/{_LEASH}", self._item(Item.PIPE)
-        opened = f'\\exec {_LEASH}<>"${name}" {_LEASH_END}>"${name}"'  # neither open waits for the other
+        pipe, name = f"/proc/self/fd/{_KEEPALIVE}", self._item(Item.PIPE)
+        opened = f'\\exec {_KEEPALIVE}<>"${name}" {_KEEPALIVE_END}>"${name}"'  # neither open waits for the other
         return (
-            f"\\exec {_LEASH}<<HX_LEASH\n\nHX_LEASH\n"
-            f"if [ -p {pipe} ]; then \\exec {_LEASH_END}>{pipe}; {name}=/proc/self/fd/{_LEASH_END}; "
-            f"\\command read -r {self._name('x')} <&{_LEASH}; "
+            f"\\exec {_KEEPALIVE}<<HX_KEEPALIVE\n\nHX_KEEPALIVE\n"
+            f"if [ -p {pipe} ]; then \\exec {_KEEPALIVE_END}>{pipe}; {name}=/proc/self/fd/{_KEEPALIVE_END}; "
+            f"\\command read -r {self._name('x')} <&{_KEEPALIVE}; "
             f"elif ! [ -e /proc/self/fd ] && {self._making_pipe()}; then {opened}; "
-            f"else \\exec {_LEASH_END}>/dev/null; {name}=/dev/null; fi; \\exec {_LEASH}<&-\n"
+            f"else \\exec {_KEEPALIVE_END}>/dev/null; {name}=/dev/null; fi; \\exec {_KEEPALIVE}<&-\n"
         )
 
     def _arm(self) -> str:
@@ -86,7 +86,7 @@ class Posix(Dialect):
 
     def _look_for_leftovers(self) -> str:
         # Without a reader on the other end, a write to the pipe ends the writer.
-        probe = f"(\\command trap - PIPE; \\command printf x >&{_LEASH_END}) 2>/dev/null"
+        probe = f"(\\command trap - PIPE; \\command printf x >&{_KEEPALIVE_END}) 2>/dev/null"
         held = self._item(Item.LEFT)
         return f'{held}=0; if [ -p "{self._value(Item.PIPE)}" ] && {probe}; then {held}=1; fi\n'
 
@@ -117,7 +117,7 @@ class Posix(Dialect):
 
     # A request.
 
-    def _loading(self, request: Request) -> bytes:
+    def _loading(self, request: ShellRequest) -> bytes:
         # `set -a` would export the command, and a long command exceeds the limit of the environment.
         flags = self._item(Item.FLAGS)
         text = f"{flags}=$-;\\command set +a;"
@@ -129,18 +129,18 @@ class Posix(Dialect):
         text += f"case ${flags} in *a*) \\command set -a ;; esac;{self._opening_input(request)}"
         return text.encode("utf-8", "surrogateescape")
 
-    def _evaluating(self, request: Request) -> str:
+    def _evaluating(self, request: ShellRequest) -> str:
         return f'\\command eval " {self._value(Item.COMMAND)}"'  # the space, as the command may begin with a dash
 
-    def _redirections(self, request: Request) -> str:
+    def _redirections(self, request: ShellRequest) -> str:
         stdin = ""
         if not request.where.takes_input:
             stdin = f"0<&{_STDIN} {_STDIN}<&- " if request.stdin_file else "0</dev/null "
         err = _ERR if request.separate else _OUT
-        ends = f'{_LEASH}<"{self._value(Item.PIPE)}" {_LEASH_END}>&-'
+        ends = f'{_KEEPALIVE}<"{self._value(Item.PIPE)}" {_KEEPALIVE_END}>&-'
         return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
 
-    def _finishing(self, request: Request) -> str:
+    def _finishing(self, request: ShellRequest) -> str:
         # If a command has removed the texts, the shell ends with its exit code.
         code = self._item(Item.CODE)
         finish = f'"${{{self._name(finishing_name(request))}-\\\\command exit ${code}}}"'

@@ -21,7 +21,7 @@ LOOK = """echo $BASH $PPID $(ulimit -x); tr '\\0' '\\n' </proc/$$/environ | grep
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bash, "_found", {})
+    monkeypatch.setattr(bash, "_bash_by_path", {})
 
 
 @pytest.fixture

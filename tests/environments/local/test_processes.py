@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from environments.local import processes
-from environments.local.processes import Search, finds_none, numbers_of
+from environments.local.processes import ProcessSearch, brands_of, finds_none
 from environments.loop import run
 from environments.owner import MARKER_VARIABLE
 
@@ -30,7 +30,7 @@ def _process(marker: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-async def _all_of(searches: list[Search]) -> list[bool]:
+async def _all_of(searches: list[ProcessSearch]) -> list[bool]:
     return await asyncio.gather(*map(finds_none, searches))
 
 
@@ -38,41 +38,41 @@ async def _all_of(searches: list[Search]) -> list[bool]:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of searches of each look through /proc."""
     counts: list[int] = []
-    look = processes._look
+    scan = processes._scan
 
-    def counted(searches: list[Search]) -> None:
+    def counted(searches: list[ProcessSearch]) -> None:
         counts.append(len(searches))
-        look(searches)
+        scan(searches)
 
-    monkeypatch.setattr(processes, "_look", counted)
+    monkeypatch.setattr(processes, "_scan", counted)
     return counts
 
 
 def test_searches_at_the_same_time_share_their_looks_and_each_has_its_own_answer(looks: list[int]) -> None:
     with _process("there-1/") as process:
-        searches = [Search(f"there-{number}/", NONE) for number in range(50)]
-        searches.append(Search("there-1/", NONE, but=[process.pid]))
+        searches = [ProcessSearch(f"there-{number}/", NONE) for number in range(50)]
+        searches.append(ProcessSearch("there-1/", NONE, exclude=[process.pid]))
         answers = run(lambda _: _all_of(searches))
     assert [number for number, none in enumerate(answers) if not none] == [1]
     assert len(looks) <= 4
 
 
 def test_a_look_that_had_begun_before_answers_no_search(monkeypatch: pytest.MonkeyPatch, looks: list[int]) -> None:
-    counted, begun = processes._look, []
+    counted, begun = processes._scan, []
 
-    def slow(searches: list[Search]) -> None:
+    def slow(searches: list[ProcessSearch]) -> None:
         counted(searches)
         begun.append(searches)
         time.sleep(0.2)
 
-    monkeypatch.setattr(processes, "_look", slow)
+    monkeypatch.setattr(processes, "_scan", slow)
 
     async def search_later() -> tuple[bool, bool]:
-        first = asyncio.ensure_future(finds_none(Search("late-first/", NONE)))
+        first = asyncio.ensure_future(finds_none(ProcessSearch("late-first/", NONE)))
         while not begun:
             await asyncio.sleep(0.01)
         with _process("late-second/"):
-            second = await finds_none(Search("late-second/", NONE))
+            second = await finds_none(ProcessSearch("late-second/", NONE))
         return await first, second
 
     assert run(lambda _: search_later()) == (True, False)
@@ -80,8 +80,10 @@ def test_a_look_that_had_begun_before_answers_no_search(monkeypatch: pytest.Monk
 
 def test_a_search_that_is_cancelled_takes_no_other_ones_look_away() -> None:
     async def cancel_one() -> bool:
-        first = asyncio.ensure_future(finds_none(Search("cancelled-1/", NONE)))
-        others = asyncio.ensure_future(_all_of([Search("cancelled-2/", NONE), Search("cancelled-3/", NONE)]))
+        first = asyncio.ensure_future(finds_none(ProcessSearch("cancelled-1/", NONE)))
+        others = asyncio.ensure_future(
+            _all_of([ProcessSearch("cancelled-2/", NONE), ProcessSearch("cancelled-3/", NONE)])
+        )
         await asyncio.sleep(0)
         first.cancel()
         return (await others) == [True, False]
@@ -94,32 +96,34 @@ def test_a_process_whose_first_thread_has_ended_is_found_by_its_number() -> None
     resource = pytest.importorskip("resource")
     program = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
     program += "print(flush=True)\nctypes.CDLL(None).pthread_exit(None)\n"
-    numbers = numbers_of("1a2b3c4d-5-6-7")
+    brands = brands_of("1a2b3c4d-5-6-7")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         try:
-            resource.prlimit(process.pid, 10, (numbers[5], numbers[5]))
+            resource.prlimit(process.pid, 10, (brands[5], brands[5]))
             assert process.stdout
             process.stdout.readline()
             deadline = time.monotonic() + 10
             while ") Z" not in Path(f"/proc/{process.pid}/stat").read_text() and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert not run(lambda _: finds_none(Search("no-such/", numbers)))
+            assert not run(lambda _: finds_none(ProcessSearch("no-such/", brands)))
         finally:
             process.kill()
         process.wait()
-        assert run(lambda _: finds_none(Search("no-such/", numbers)))
+        assert run(lambda _: finds_none(ProcessSearch("no-such/", brands)))
 
 
 def test_where_ids_began_anew_for_one_search_all_are_looked_at() -> None:
     with _process("began-anew/"):
         last, now = processes._last_id(), time.monotonic()
-        others = [Search(f"in-a-row-{number}/", NONE, since=last, began=now) for number in range(2)]
-        found = run(lambda _: _all_of([others[0], Search("began-anew/", NONE, since=10**9, began=now), others[1]]))
+        others = [ProcessSearch(f"in-a-row-{number}/", NONE, since=last, began=now) for number in range(2)]
+        found = run(
+            lambda _: _all_of([others[0], ProcessSearch("began-anew/", NONE, since=10**9, began=now), others[1]])
+        )
     assert found == [True, False, True]
 
 
 def test_ids_may_have_begun_anew_after_a_second() -> None:
     with _process("long-since/"):
         last, now = processes._last_id(), time.monotonic()
-        searches = [Search("long-since/", NONE, since=last, began=now - 10)]
+        searches = [ProcessSearch("long-since/", NONE, since=last, began=now - 10)]
         assert run(lambda _: _all_of(searches)) == [False]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from environments.network.request import BadRequestError, Request
+from environments.network.request import BadRequestError, ProxyRequest
 
 PARTS = st.sampled_from(
     [
@@ -38,7 +38,7 @@ PARTS = st.sampled_from(
 @example(b"CONNECT [::1:80 HTTP/1.1")
 def test_any_bytes_are_a_request_or_a_bad_one(text: bytes) -> None:
     with contextlib.suppress(BadRequestError):
-        request = Request.parse(text + b"\r\n\r\n")
+        request = ProxyRequest.parse(text + b"\r\n\r\n")
         assert request.host and 1 <= request.port <= 65535
         if not request.is_tunnel:
             assert request.head.endswith(b"\r\n\r\n") and request.head.count(b"\r\nHost: ") == 1
@@ -55,7 +55,7 @@ def test_any_bytes_are_a_request_or_a_bad_one(text: bytes) -> None:
     ],
 )
 def test_a_url_becomes_a_path_and_a_host(target: bytes, path: bytes, host: bytes) -> None:
-    request = Request.parse(b"GET %s HTTP/1.1\r\nhost: other\r\n\r\n" % target)
+    request = ProxyRequest.parse(b"GET %s HTTP/1.1\r\nhost: other\r\n\r\n" % target)
     assert request.head == b"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (path, host)
 
 
@@ -63,6 +63,6 @@ def test_headers_for_the_proxy_alone_are_left_out_and_what_frames_the_body_is_no
     headers = (
         b"Connection: X-Mine, Content-Length\r\nX-Mine: 1\r\nProxy-Authorization: secret\r\nContent-Length: 2\r\nA: b"
     )
-    request = Request.parse(b"POST http://example.org/ HTTP/1.0\r\n" + headers + b"\r\n\r\n")
+    request = ProxyRequest.parse(b"POST http://example.org/ HTTP/1.0\r\n" + headers + b"\r\n\r\n")
     expected = b"Host: example.org\r\ncontent-length: 2\r\na: b\r\nConnection: close\r\n\r\n"
     assert (request.head, request.size) == (b"POST / HTTP/1.0\r\n" + expected, 2)

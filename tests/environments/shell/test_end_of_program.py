@@ -12,7 +12,7 @@ from targets.processes import having
 
 from environments.conformance.check import unique, wait_until
 from environments.owner import MARKER_VARIABLE
-from environments.shell.dialect.commands import ending_with_program, not_ending_with_program
+from environments.shell.dialect.commands import arming_watchdog, disarming_watchdog
 
 PROGRAM = """
 import sys, threading, time
@@ -55,9 +55,9 @@ def test_a_shell_whose_output_is_closed_ends_the_rest_only_with_its_program(shel
     keeper = subprocess.Popen([shell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert keeper.stdin and keeper.stdout
     printing = "for i in 1 2 3 4 5 6 7 8 9; do command printf %090000d 0; done\n"
-    dismissal = not_ending_with_program("command") if is_dismissed else ""
+    dismissal = disarming_watchdog("command") if is_dismissed else ""
     with keeper, sleeper:
-        keeper.stdin.write((ending_with_program("command", word, 0) + printing + dismissal).encode())
+        keeper.stdin.write((arming_watchdog("command", word, 0) + printing + dismissal).encode())
         keeper.stdin.flush()
         keeper.stdout.read(1)
         keeper.stdout.close()

@@ -138,7 +138,7 @@ def test_what_ignores_term_is_ended_also_when_the_caller_leaves_while_the_comman
 
 
 DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_fds=True, start_new_session=True)"
-"""Starts a process without our marker, without our leash and, as its parent ends, without a parent of ours."""
+"""Starts a process without our marker, without our keepalive pipe and, as its parent ends, without a parent of ours."""
 
 
 def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_an_earlier_one_is_not(
@@ -148,7 +148,7 @@ def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_a
 
     async def late(shells: Control, text: str, timeout: float = 10) -> tuple[str, int]:
         """Look for processes as on a loaded machine, where a look comes long after it was asked for."""
-        await asyncio.sleep(0.3 if "bearers" in text else 0)
+        await asyncio.sleep(0.3 if "marked=" in text else 0)
         return await ask(shells, text, timeout)
 
     monkeypatch.setattr(Control, "ran", late)
@@ -187,7 +187,7 @@ BARE = (
     f'{sys.executable} -c "{DAEMON}" </dev/null >/dev/null 2>&1',
     "/bin/bash -c 'cd /; ulimit -S -x 7; for i in 1 2; do env -i setsid sleep {} <&- >&- 2>&- 6>&- 29>&- & done'",
 )
-"""Commands that leave processes without our marker, without our leash and without a parent of ours."""
+"""Commands that leave processes without our marker, without our keepalive pipe and without a parent of ours."""
 
 
 @pytest.mark.parametrize("make", WAYS)

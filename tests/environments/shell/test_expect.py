@@ -21,12 +21,12 @@ from environments import (
 )
 from environments.loop import run, spawn
 from environments.output import Channel
-from environments.shell.process import Search, UnreadOutput
+from environments.shell.process import OutputSearch, UnreadOutput
 
 FOREVER = 60.0
 
 
-async def _found(output: UnreadOutput, search: Search, pieces: Iterable[bytes]) -> str:
+async def _found(output: UnreadOutput, search: OutputSearch, pieces: Iterable[bytes]) -> str:
     """Look for something that comes while it is waited for, a piece a time."""
     looking = spawn(output.take_to(search, FOREVER))
     for piece in pieces:
@@ -47,8 +47,8 @@ def _on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | byt
     run(with_pieces)
 
 
-@pytest.mark.parametrize("search", [Search("b\nc"), Search(re.compile("b.c", re.DOTALL))])
-def test_what_has_come_is_taken_up_to_what_was_looked_for(search: Search) -> None:
+@pytest.mark.parametrize("search", [OutputSearch("b\nc"), OutputSearch(re.compile("b.c", re.DOTALL))])
+def test_what_has_come_is_taken_up_to_what_was_looked_for(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         assert await output.take_to(search, 0) == "ab\nc"
         assert output.read_new(final=False) == "de"
@@ -56,8 +56,8 @@ def test_what_has_come_is_taken_up_to_what_was_looked_for(search: Search) -> Non
     _on_loop(work, "a", "b", "\n", "cd", "e")
 
 
-@pytest.mark.parametrize("search", [Search("x"), Search(re.compile("x"))])
-def test_what_has_not_come_leaves_all_as_it_was(search: Search) -> None:
+@pytest.mark.parametrize("search", [OutputSearch("x"), OutputSearch(re.compile("x"))])
+def test_what_has_not_come_leaves_all_as_it_was(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         with pytest.raises(TimeoutError):
             await output.take_to(search, 0.01)
@@ -69,8 +69,8 @@ def test_what_has_not_come_leaves_all_as_it_was(search: Search) -> None:
     _on_loop(work, "abc")
 
 
-@pytest.mark.parametrize("search", [Search("ü!"), Search(re.compile("[ü]!"))])
-def test_characters_that_come_in_two_pieces_are_whole(search: Search) -> None:
+@pytest.mark.parametrize("search", [OutputSearch("ü!"), OutputSearch(re.compile("[ü]!"))])
+def test_characters_that_come_in_two_pieces_are_whole(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         pieces = [bytes([byte]) for byte in "\xff ü!ö".encode() + b"\xe6\x97"]
         assert await _found(output, search, pieces) == "日本\xff ü!"
@@ -82,7 +82,7 @@ def test_characters_that_come_in_two_pieces_are_whole(search: Search) -> None:
 
 def test_bytes_that_are_no_text_are_counted_as_such() -> None:
     async def work(output: UnreadOutput) -> None:
-        assert (await output.take_to(Search(re.compile("r.*y")), 0)).endswith(" ready")
+        assert (await output.take_to(OutputSearch(re.compile("r.*y")), 0)).endswith(" ready")
         assert output.read_new(final=True) == "�"
 
     _on_loop(work, b"\xff\xfe\xed\xa0\x80 ready\xff")
@@ -90,14 +90,14 @@ def test_bytes_that_are_no_text_are_counted_as_such() -> None:
 
 def test_a_pattern_sees_what_stands_before_and_is_looked_for_once_more_at_the_end_of_the_time() -> None:
     async def work(output: UnreadOutput) -> None:
-        search = Search(re.compile(r"^\d{3}$", re.MULTILINE))
+        search = OutputSearch(re.compile(r"^\d{3}$", re.MULTILINE))
         assert await output.take_to(search, 0) == "1\n22\n333"
 
     _on_loop(work, "1\n22\n333")
 
 
-@pytest.mark.parametrize("search", [Search("needle"), Search(re.compile("n[e]+dle"))])
-def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None:
+@pytest.mark.parametrize("search", [OutputSearch("needle"), OutputSearch(re.compile("n[e]+dle"))])
+def test_what_is_about_to_be_dropped_is_looked_at_before(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
         looking = spawn(output.take_to(search, FOREVER))
@@ -117,7 +117,7 @@ def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None
 def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
-        looking = spawn(output.take_to(Search("needle"), FOREVER))
+        looking = spawn(output.take_to(OutputSearch("needle"), FOREVER))
         await asyncio.sleep(0)
         for _ in range(3):
             output.add(Channel.STDOUT, b"x" * 1000)
@@ -133,7 +133,7 @@ def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None
 def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
-        looking = spawn(output.take_to(Search("needle"), FOREVER))
+        looking = spawn(output.take_to(OutputSearch("needle"), FOREVER))
         await asyncio.sleep(0)
         output.add(Channel.STDOUT, b"x" * 1000)
         looking.cancel()
@@ -145,7 +145,7 @@ def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
     _on_loop(work, limit=100)
 
 
-class Slow(Search):
+class Slow(OutputSearch):
     """A search that takes as long as a test wants it."""
 
     def __init__(self, text: str) -> None:
@@ -179,7 +179,7 @@ def test_what_is_read_while_a_search_looks_is_not_found_again() -> None:
 
 def test_a_search_misses_nothing_that_came_while_it_looked_and_another_was_told_of() -> None:
     async def work(output: UnreadOutput) -> None:
-        search, other = Slow("needle"), Search(re.compile("never"))
+        search, other = Slow("needle"), OutputSearch(re.compile("never"))
         looking, beside = (spawn(output.take_to(each, FOREVER)) for each in (search, other))
         await _until(search.begun.is_set)
         output.add(Channel.STDOUT, b"needle")

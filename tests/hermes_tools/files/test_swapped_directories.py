@@ -60,8 +60,8 @@ def test_this_machines_own_means_write_into_the_directory_that_was_judged(
         if len(judged) == 2:  # the first is of the path as it was given, before links are followed
             swap(home)
 
-    original = local_files._judge
-    monkeypatch.setattr(local_files, "_judge", judge)
+    original = local_files._check_guard
+    monkeypatch.setattr(local_files, "_check_guard", judge)
     with create_environment("local", cwd=str(home)) as env:
         assert "error" not in write_file(env, f"race/{name}", "after\n")
     check_denied_directory(home)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from targets.web_server import Site, running_site, self_signed
 
-from environments.network.rules import is_public
+from environments.network.allow_list import is_public
 from hermes_tools.web.web_extract import PageResult
 
 pytestmark = pytest.mark.xdist_group("web")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from environments.errors import TerminalError
 from environments.log import logger
 from environments.loop import current, spawn
-from environments.shell.dialect.commands import ending_with_program, not_ending_with_program, standing_down
+from environments.shell.dialect.commands import arming_watchdog, disarming_watchdog, stopping_watchdogs
 
 if TYPE_CHECKING:
     from environments.shell.pool import Shells
@@ -26,7 +26,7 @@ DISMISSAL_LIMIT = 1.0
 log = logger(__name__)
 
 
-class Keepers:
+class Watchdogs:
     """The watchdogs of one target.
 
     Args:
@@ -35,47 +35,47 @@ class Keepers:
 
     def __init__(self, shells: Shells) -> None:
         self._shells = shells
-        self._keepers: set[Shell] = set()
+        self._armed: set[Shell] = set()
         self._cut_off: set[int] = set()
         """Watchdogs with a dropped link, not yet stopped."""
-        self._telling: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
 
-    def begin(self, shell: Shell) -> None:
+    def arm(self, shell: Shell) -> None:
         """Have a shell end all processes of the environment at the end of its input."""
         markers, link_may_drop = self._shells.markers(), self._shells.env.link_may_drop
-        told, self._cut_off = self._cut_off, set()
-        down = standing_down(markers, told) if told else ""
+        stopped, self._cut_off = self._cut_off, set()
+        down = stopping_watchdogs(markers, stopped) if stopped else ""
         patience = LINK_GRACE if link_may_drop else 0.0
-        shell.tell(down + ending_with_program(shell.dialect.call, markers, patience))
-        self._keepers.add(shell)
+        shell.tell(down + arming_watchdog(shell.dialect.call, markers, patience))
+        self._armed.add(shell)
         if link_may_drop:
-            shell.stream.ended.add_done_callback(lambda _: self._left(shell))
+            shell.stream.ended.add_done_callback(lambda _: self._link_ended(shell))
 
-    def _left(self, shell: Shell) -> None:
-        if shell in self._keepers:
-            self._keepers.discard(shell)
+    def _link_ended(self, shell: Shell) -> None:
+        if shell in self._armed:
+            self._armed.discard(shell)
             self._cut_off.add(shell.pid)
-            if self._telling is None or self._telling.done():
-                self._telling = spawn(self._stand_down())
+            if self._stopping is None or self._stopping.done():
+                self._stopping = spawn(self._stop_cut_off())
 
-    async def _stand_down(self) -> None:
+    async def _stop_cut_off(self) -> None:
         """Stop cut-off watchdogs over a new link, before they end any process."""
         deadline = current().loop.time() + LINK_LIMIT
         while self._cut_off and self._shells.life.is_open and current().loop.time() < deadline:
-            told = frozenset(self._cut_off)
+            stopped = frozenset(self._cut_off)
             try:
-                await self._shells.rescue.run(standing_down(self._shells.markers(), told))
+                await self._shells.rescue.run(stopping_watchdogs(self._shells.markers(), stopped))
             except TerminalError as error:
-                log.debug("shells whose link has dropped could not be told so: %s", error)
+                log.debug("watchdogs with a dropped link could not be stopped: %s", error)
                 await asyncio.sleep(LINK_PAUSE)
             else:
-                self._cut_off -= told
+                self._cut_off -= stopped
 
     async def dismiss(self, shell: Shell) -> None:
         """Let a watchdog end without ending other processes."""
-        if shell in self._keepers:
-            self._keepers.discard(shell)
-            shell.tell(not_ending_with_program(shell.dialect.call))
+        if shell in self._armed:
+            self._armed.discard(shell)
+            shell.tell(disarming_watchdog(shell.dialect.call))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DISMISSAL_LIMIT):
                     await shell.stream.drain()

@@ -1,4 +1,4 @@
-"""Hosts that a target may reach: entries of a list, the forms of a host, and public addresses."""
+"""Allow list of hosts for a target: entries, forms of a host, and public addresses."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
 Address = IPv4Address | IPv6Address
 Host = str | Address
-"""A name in lower case without a dot at its end, or an address."""
+"""A name in lower case without a trailing dot, or an address."""
 
 _NOT_PUBLIC_IPV4 = tuple(map(IPv4Network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24")))
-"""Azure's metadata service; protocols, and the metadata of another cloud; relays of 6to4. Python knows all others."""
+"""Azure's metadata service; protocol assignments, with the metadata of another cloud; 6to4 relays. Python knows all
+other special networks."""
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
 _NOT_PUBLIC_IPV6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
-"""Special purposes, Teredo among them; documentation; 6to4, which leads to any IPv4 address; documentation."""
+"""Special purposes, among them Teredo; documentation; 6to4, which leads to any IPv4 address; documentation."""
 _NAT64 = IPv6Network("64:ff9b::/96")
-"""Addresses by which networks without IPv4 name public IPv4 addresses."""
+"""Addresses for public IPv4 addresses in networks without IPv4."""
 _NAME = re.compile(r"(?!.{254})([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 _FORMS = "a host (example.org), its subdomains (*.example.org), an address or a network, each with :PORT or without"
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public internet, as far as addresses can tell.
+    """Return True if an address belongs to the public internet.
 
-    IPv6 addresses that lead to an IPv4 address are not public, whichever it is; but NAT64's are as public as that.
+    An IPv6 address that leads to an IPv4 address is not public, except for NAT64: there, the IPv4 address decides.
     """
     if isinstance(address, IPv4Address):
         special = address.is_multicast or any(address in network for network in _NOT_PUBLIC_IPV4)
@@ -43,11 +44,11 @@ def is_public(address: Address) -> bool:
 
 
 def parse_host(text: str) -> Host:
-    """Return the one form of a host: an address, or a name in lower case without a dot at its end.
+    """Return the canonical form of a host: an address, or a name in lower case without a trailing dot.
 
     Raises:
-        ValueError: It is neither. Numbers that some programs take for an IPv4 address, such as `2130706433`, `0x7f.1`
-            and `0177.0.0.1`, are among them.
+        ValueError: The text is neither. Refused are also numbers that some programs take for an IPv4 address, such as
+            `2130706433`, `0x7f.1` and `0177.0.0.1`.
     """
     if text.startswith("[") and text.endswith("]"):
         return IPv6Address(_without_zone(text[1:-1]))
@@ -57,13 +58,13 @@ def parse_host(text: str) -> Host:
     if _NUMBER.fullmatch(name):
         return IPv4Address(name)
     if not _NAME.fullmatch(name):
-        raise ValueError("it is no name of a host")
+        raise ValueError("it is not a host name")
     return name
 
 
 def _without_zone(text: str) -> str:
     if "%" in text:
-        raise ValueError("an address with a zone is of one machine alone")
+        raise ValueError("an address with a zone is valid on one machine only")
     return text
 
 
@@ -71,15 +72,15 @@ def parse_port(text: str) -> int:
     """Return a port.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a port.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= 5 and 1 <= int(text) <= 65535):
-        raise ValueError("it is no port")
+        raise ValueError("it is not a port")
     return int(text)
 
 
 def split_port(text: str) -> tuple[str, str]:
-    """Return host and port of `host:port` or `[address]:port`, the port as text, empty if there is none."""
+    """Split `host:port` or `[address]:port` into host and port, as text; a missing port is empty."""
     head, colon, tail = text.rpartition(":")
     if text.startswith("["):
         return (head, tail) if head.endswith("]") else (text, "")
@@ -88,92 +89,92 @@ def split_port(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a list."""
+    """An entry of an allow list."""
 
     text: str
     name: str = ""
-    """A host's name; empty for a network."""
-    below: bool = False
-    """True for the subdomains of `name`, and not `name` itself."""
+    """Name of a host; empty for a network."""
+    subdomains_only: bool = False
+    """True for the subdomains of `name`, without `name`."""
     network: IPv4Network | IPv6Network | None = None
     port: int | None = None
     """None is any port."""
 
     @classmethod
     def parse(cls, text: str) -> Entry:
-        """Read an entry.
+        """Parse an entry.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The text is not an entry.
         """
         if "/" in text or (text.count(":") > 1 and not text.startswith("[")):
             return cls(text, network=ip_network(_without_zone(text), strict=False))
         host, port = split_port(text)
         number = parse_port(port) if port or text.endswith(":") else None
-        below = host.startswith("*.")
+        subdomains_only = host.startswith("*.")
         found = parse_host(host.removeprefix("*."))
         if isinstance(found, str):
-            return cls(text, found, below, port=number)
-        if below:
+            return cls(text, found, subdomains_only, port=number)
+        if subdomains_only:
             raise ValueError("an address has no subdomains")
         return cls(text, network=ip_network(found), port=number)
 
     def covers(self, host: Host, port: int) -> bool:
-        """Whether a host is listed by this entry."""
+        """Return True if the entry lists a host."""
         if self.port not in (None, port):
             return False
         if not isinstance(host, str):
             return self.network is not None and host in self.network
-        return host.endswith(f".{self.name}") if self.below else host == self.name
+        return host.endswith(f".{self.name}") if self.subdomains_only else host == self.name
 
 
-class RefusedError(Exception):
-    """A connection is not allowed. The message says why, and how to allow it."""
+class HostRefusedError(Exception):
+    """A connection is not allowed. The message has the reason, and how to allow the connection."""
 
 
-class Rules:
-    """A list of hosts that a target may reach.
+class AllowList:
+    """An allow list of hosts.
 
     Args:
-        entries: The list, see `checked_network`.
+        entries: The entries, see `parse_network`.
 
     Raises:
-        ValueError: An entry cannot be understood.
+        ValueError: An entry is malformed.
     """
 
     def __init__(self, entries: Iterable[str]) -> None:
-        self._entries = tuple(map(_parsed, entries))
+        self._entries = tuple(map(_parse_entry, entries))
 
     def check(self, host: Host, port: int) -> None:
         """Refuse a host that is not listed.
 
         Raises:
-            RefusedError: It is not.
+            HostRefusedError: The host is not listed.
         """
         if not self._covers(host, port):
-            raise RefusedError(
-                f"{host}, port {port}, is not in this environment's list of hosts; if it is to be reached, add "
-                f"{shown(host, port)} to the network setting, or by set_network"
+            raise HostRefusedError(
+                f"{host}, port {port}, is not in this environment's list of hosts; to allow it, add "
+                f"{host_and_port(host, port)} to the network setting, or by set_network"
             )
 
-    def choose(self, host: Host, port: int, found: Sequence[Address]) -> list[Address]:
-        """Return those addresses of a listed host that may be connected to: public ones, and listed ones.
+    def allowed_addresses(self, host: Host, port: int, found: Sequence[Address]) -> list[Address]:
+        """Return the allowed addresses of a listed host: its public addresses, and listed addresses.
 
         Args:
-            host: What the target asked for.
+            host: The requested host.
             port: The port.
             found: Its addresses; an address itself, if `host` is one.
 
         Raises:
-            RefusedError: The host is not listed, or none of its addresses may be connected to.
+            HostRefusedError: The host is not listed, or has no allowed address.
         """
         self.check(host, port)
         chosen = [address for address in found if is_public(address) or self._covers(address, port)]
         if not chosen:
             private = ", ".join(map(str, found[:4]))
-            raise RefusedError(
-                f"{host} leads to {private}, which is not public; if it is to be reached, add the address to the "
-                f"network setting too, as {shown(found[0], port)}"
+            raise HostRefusedError(
+                f"{host} leads to {private}, which is not public; to allow it, add the address to the "
+                f"network setting too, as {host_and_port(found[0], port)}"
             )
         return chosen
 
@@ -181,14 +182,14 @@ class Rules:
         return any(entry.covers(host, port) for entry in self._entries)
 
 
-def shown(host: Host, port: int) -> str:
-    """Return a host and its port as they stand in a URL."""
+def host_and_port(host: Host, port: int) -> str:
+    """Return a host and port in the form of a URL."""
     return f"[{host}]:{port}" if isinstance(host, IPv6Address) else f"{host}:{port}"
 
 
-def _parsed(text: object) -> Entry:
+def _parse_entry(text: object) -> Entry:
     if not isinstance(text, str):
-        raise ValueError(f"{text!r:.100} is no text; give {_FORMS}")  # noqa: TRY004  # pydantic takes it for its own
+        raise ValueError(f"{text!r:.100} is not text; give {_FORMS}")  # noqa: TRY004  # pydantic expects ValueError
     try:
         return Entry.parse(text)
     except (ValueError, UnicodeError) as error:
@@ -196,23 +197,23 @@ def _parsed(text: object) -> Entry:
 
 
 def service_lists(setting: str, network: Network) -> tuple[list[str], list[str]]:
-    """Return IPv4 networks and names of a list, for a service that holds them itself, but no ports.
+    """Split an allow list into IPv4 networks and names, for a service that enforces the list without ports.
 
     Args:
-        setting: Its name, for errors.
-        network: The setting; without a list both are empty.
+        setting: Name of the setting, for errors.
+        network: The setting; without a list, both results are empty.
 
     Raises:
-        UnsupportedError: An entry is one that the service cannot hold.
+        UnsupportedError: The service cannot enforce an entry.
     """
     networks, names = [], []
-    for entry in map(_parsed, network if isinstance(network, tuple) else ()):
+    for entry in map(_parse_entry, network if isinstance(network, tuple) else ()):
         if entry.port is not None:
-            raise UnsupportedError(f"{setting}: the service holds no ports; leave the port of {entry.text!r} out")
+            raise UnsupportedError(f"{setting}: the service supports no ports; leave out the port of {entry.text!r}")
         if isinstance(entry.network, IPv6Network):
-            raise UnsupportedError(f"{setting}: the service holds IPv4 addresses alone; leave {entry.text!r} out")
+            raise UnsupportedError(f"{setting}: the service supports IPv4 addresses only; leave out {entry.text!r}")
         if entry.network:
             networks.append(str(entry.network))
         else:
-            names.append(f"*.{entry.name}" if entry.below else entry.name)
+            names.append(f"*.{entry.name}" if entry.subdomains_only else entry.name)
     return networks, names

@@ -14,7 +14,7 @@ import pytest
 from targets.proxied import Names, proxied, rest_of, web
 
 from environments.loop import run
-from environments.network.channel import HEAD, LARGEST, MOST, WINDOW, Channel, Connection
+from environments.network.multiplexer import HEAD, MAX_CONNECTIONS, MAX_FRAME, WINDOW, Multiplexer, TargetConnection
 from environments.output import Channel as Output
 from environments.shell.stream import Receiver, Stream, Terminal
 
@@ -71,16 +71,16 @@ class Target(Stream):
         self._receiver = receiver
 
 
-def told(test: Callable[[Channel, Target], object], takes: bool = True, serve: object = None) -> Target:
+def told(test: Callable[[Multiplexer, Target], object], takes: bool = True, serve: object = None) -> Target:
     """Run a test on the loop, with a channel that is ready, and return its target."""
 
-    async def echo(connection: Connection) -> None:
+    async def echo(connection: TargetConnection) -> None:
         while data := await connection.read():
             await connection.write(data)
         connection.write_eof()
 
     async def work(_: object) -> Target:
-        channel, target = Channel(serve or echo), Target(takes)
+        channel, target = Multiplexer(serve or echo), Target(takes)
         channel.attach(target)
         target.gives(b"R", 0, b"20000")
         assert await channel.ready == "20000"
@@ -101,7 +101,7 @@ async def quiet() -> None:
 
 
 def test_a_connection_is_read_and_written() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         target.gives(b"O", 7)
         target.gives(b"D", 7, b"hello")
         target.gives(b"E", 7)
@@ -111,7 +111,7 @@ def test_a_connection_is_read_and_written() -> None:
 
 
 def test_frames_may_come_in_any_pieces() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         text = b"".join(HEAD.pack(k, 1, len(d)) + d for k, d in ((b"O", b""), (b"D", b"hello"), (b"E", b"")))
         for byte in text:
             target.receiver.data_received(Output.STDOUT, bytes([byte]))
@@ -126,7 +126,7 @@ def test_frames_may_come_in_any_pieces() -> None:
         [(b"X", 1, b"")],
         [(b"R", 0, b"1")],
         [(b"O", 1, b""), (b"O", 1, b"")],
-        [(b"O", 1, b""), *[(b"D", 1, b"x" * LARGEST)] * (WINDOW // LARGEST + 1)],
+        [(b"O", 1, b""), *[(b"D", 1, b"x" * MAX_FRAME)] * (WINDOW // MAX_FRAME + 1)],
         [(b"O", 1, b""), (b"E", 1, b""), (b"D", 1, b"x")],
         [(b"O", 1, b""), (b"W", 1, struct.pack(">I", 1))],
         [(b"O", 1, b""), (b"W", 1, struct.pack(">I", 2**32 - 1))],
@@ -134,7 +134,7 @@ def test_frames_may_come_in_any_pieces() -> None:
     ],
 )
 def test_what_the_program_never_sends_ends_it(frames: list[tuple[bytes, int, bytes]]) -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         for frame in frames:
             if channel.is_up:
                 target.gives(*frame)
@@ -144,7 +144,7 @@ def test_what_the_program_never_sends_ends_it(frames: list[tuple[bytes, int, byt
 
 
 def test_so_does_a_frame_that_is_too_large_before_it_has_come() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         target.receiver.data_received(Output.STDOUT, HEAD.pack(b"D", 1, 2**32 - 1))
         assert not channel.is_up
 
@@ -152,7 +152,7 @@ def test_so_does_a_frame_that_is_too_large_before_it_has_come() -> None:
 
 
 def test_frames_of_connections_that_there_are_not_are_dropped() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         for kind in (b"D", b"W", b"E", b"C"):
             for number in range(1000):
                 target.gives(kind, number, b"xxxxx")
@@ -162,7 +162,7 @@ def test_frames_of_connections_that_there_are_not_are_dropped() -> None:
 
 
 def test_garbage_without_end_is_not_kept() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         for _ in range(200):
             target.receiver.data_received(Output.STDERR, b"e" * 100_000)
             target.receiver.data_received(Output.STDOUT, b"g" * 100_000)
@@ -172,7 +172,7 @@ def test_garbage_without_end_is_not_kept() -> None:
 
 
 def test_a_connection_that_is_closed_at_once_leaves_nothing() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         for number in range(1000):
             target.gives(b"O", number)
             target.gives(b"C", number)
@@ -185,10 +185,10 @@ def test_a_connection_that_is_closed_at_once_leaves_nothing() -> None:
 
 
 def test_more_connections_than_the_program_has_are_answered_and_not_served() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         for number in range(10_000):
             target.gives(b"O", number)
-        assert len(channel._connections) == 2 * MOST
+        assert len(channel._connections) == 2 * MAX_CONNECTIONS
         await quiet()
 
     frames = told(test).frames
@@ -196,22 +196,22 @@ def test_more_connections_than_the_program_has_are_answered_and_not_served() -> 
 
 
 def test_a_target_that_takes_nothing_is_sent_no_more_than_so_much() -> None:
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         for number in range(20_000):
             if channel.is_up:
                 target.gives(b"O", number)
         assert not channel.is_up
 
     most = 1024 * 1024
-    with mock.patch("environments.network.channel.MOST_UNSENT", most):
-        assert told(test, takes=False).sent < most + LARGEST
+    with mock.patch("environments.network.multiplexer.MAX_UNSENT", most):
+        assert told(test, takes=False).sent < most + MAX_FRAME
 
 
 def test_no_more_of_a_connection_is_under_way_than_a_window() -> None:
-    async def serve(connection: Connection) -> None:
+    async def serve(connection: TargetConnection) -> None:
         await connection.write(b"x" * (4 * WINDOW))
 
-    async def test(channel: Channel, target: Target) -> None:
+    async def test(channel: Multiplexer, target: Target) -> None:
         target.gives(b"O", 1)
         await quiet()
         assert sum(len(data) for _, _, data in target.frames) == WINDOW
@@ -228,7 +228,7 @@ def test_ten_thousand_connections_are_bounded_and_others_are_answered_503() -> N
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     try:
         with web() as server, proxied(server.place, lookup=Names()) as here:
-            held = [here.connected() for _ in range(MOST)]
+            held = [here.connected() for _ in range(MAX_CONNECTIONS)]
             refused = 0
             for _ in range(9_744 // 16):
                 more = [here.connected() for _ in range(16)]
@@ -236,8 +236,8 @@ def test_ten_thousand_connections_are_bounded_and_others_are_answered_503() -> N
                     refused += rest_of(client).startswith(b"HTTP/1.1 503 ")
                     client.close()
             assert refused == 9_744 // 16 * 16
-            channel = here.proxy._channel
-            assert channel and len(channel._connections) <= MOST
+            channel = here.proxy._multiplexer
+            assert channel and len(channel._connections) <= MAX_CONNECTIONS
             held[0].sendall(f"GET http://{server.place}/ HTTP/1.1\r\n\r\n".encode())
             assert rest_of(held[0]).endswith(b"this is /"), "those that were first are served"
             for client in held:

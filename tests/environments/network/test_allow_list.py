@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from environments import create_environment, load_settings
 from environments.errors import SettingsError, UnsupportedError
-from environments.network.rules import (
-    RefusedError,
-    Rules,
+from environments.network.allow_list import (
+    AllowList,
+    HostRefusedError,
     is_public,
     parse_host,
     split_port,
 )
-from environments.network.setting import checked_network, network_argument
+from environments.network.setting import network_argument, parse_network
 
 LABELS = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join)
@@ -27,8 +27,8 @@ PUBLIC, PRIVATE = IPv4Address("93.184.216.34"), IPv4Address("10.1.2.3")
 
 def allows(entries: list[str], host: str, port: int = 443) -> bool:
     try:
-        Rules(entries).check(parse_host(host), port)
-    except RefusedError:
+        AllowList(entries).check(parse_host(host), port)
+    except HostRefusedError:
         return False
     return True
 
@@ -83,7 +83,7 @@ def test_and_nothing_else(entry: str, host: str, port: int) -> None:
 )
 def test_what_is_no_host_is_refused_with_what_is(entry: object) -> None:
     with pytest.raises(ValueError, match=r"give a host \(example.org\)"):
-        Rules([entry])  # type: ignore[list-item]
+        AllowList([entry])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize(
@@ -99,23 +99,23 @@ def test_what_is_no_host_is_refused_with_what_is(entry: object) -> None:
 def test_an_address_that_is_not_public_is_connected_to_only_if_it_is_listed(address: str) -> None:
     where = ip_address(address)
     assert not is_public(where)
-    with pytest.raises(RefusedError, match=r"not public; .* add the address to the network setting"):
-        Rules(["example.org"]).choose("example.org", 443, [where])
-    shown = f"[{address}]" if ":" in address else address
-    assert Rules(["example.org", f"{shown}:443"]).choose("example.org", 443, [where]) == [where]
-    with pytest.raises(RefusedError):
-        Rules(["example.org", f"{shown}:444"]).choose("example.org", 443, [where])
+    with pytest.raises(HostRefusedError, match=r"not public; .* add the address to the network setting"):
+        AllowList(["example.org"]).allowed_addresses("example.org", 443, [where])
+    host_and_port = f"[{address}]" if ":" in address else address
+    assert AllowList(["example.org", f"{host_and_port}:443"]).allowed_addresses("example.org", 443, [where]) == [where]
+    with pytest.raises(HostRefusedError):
+        AllowList(["example.org", f"{host_and_port}:444"]).allowed_addresses("example.org", 443, [where])
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34"])
 def test_a_public_address_of_a_listed_name_need_not_be(address: str) -> None:
     where = ip_address(address)
-    assert Rules(["example.org"]).choose("example.org", 443, [PRIVATE, where]) == [where]
+    assert AllowList(["example.org"]).allowed_addresses("example.org", 443, [PRIVATE, where]) == [where]
 
 
 def test_a_name_that_is_not_listed_is_refused_wherever_it_leads() -> None:
-    with pytest.raises(RefusedError, match=r"evil\.example, port 443, is not in this environment's list"):
-        Rules(["example.org", str(PUBLIC)]).choose("evil.example", 443, [PUBLIC])
+    with pytest.raises(HostRefusedError, match=r"evil\.example, port 443, is not in this environment's list"):
+        AllowList(["example.org", str(PUBLIC)]).allowed_addresses("evil.example", 443, [PUBLIC])
 
 
 @given(NAMES, NAMES)
@@ -161,18 +161,18 @@ def test_a_port_is_told_from_an_address() -> None:
 
 @pytest.mark.parametrize("value", [True, "true", "yes", "on", "1", 1, "full", "FULL"])
 def test_a_truth_value_is_full(value: object) -> None:
-    assert checked_network(value) == "full"
+    assert parse_network(value) == "full"
 
 
 @pytest.mark.parametrize("value", [False, "false", "no", "off", "0", 0, "none"])
 def test_or_none(value: object) -> None:
-    assert checked_network(value) == "none"
+    assert parse_network(value) == "none"
 
 
 def test_a_list_is_kept_as_it_was_written_and_may_be_json() -> None:
-    assert checked_network(["Example.org", "*.a.example:80"]) == ("Example.org", "*.a.example:80")
-    assert checked_network('["a.example"]') == ("a.example",)
-    assert checked_network([]) == ()
+    assert parse_network(["Example.org", "*.a.example:80"]) == ("Example.org", "*.a.example:80")
+    assert parse_network('["a.example"]') == ("a.example",)
+    assert parse_network([]) == ()
 
 
 @pytest.mark.parametrize("value", ["some", "[", '["a b"]', '{"a": 1}', 7, None, {"a"}, "a.example"])
@@ -208,5 +208,5 @@ def test_a_list_of_config_yaml_is_read_as_other_lists_are(configure: Callable[[s
 
 
 def test_a_container_that_runs_already_is_given_none() -> None:
-    with pytest.raises(SettingsError, match="network is for a new one"):
+    with pytest.raises(SettingsError, match="network is for a new target"):
         create_environment("docker", container="some", network=["example.org"])
