@@ -10,7 +10,7 @@ from environments.settings import EnvironmentSettings
 from environments.sources import config_layer, is_config_empty, load_settings
 
 if TYPE_CHECKING:
-    from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
+    from environments.approvals.hooks import Approver, CommandHook, ScriptHook, ToolCallHook
     from environments.approvals.rules import Rules
     from environments.approvals.settings import ApprovalSettings
     from environments.progress import OnProgress
