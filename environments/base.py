@@ -40,12 +40,13 @@ from environments.options import (
     checked_user,
 )
 from environments.process import Process, checked_start
+from environments.progress import Reporter
 from environments.redaction import Redactor
 from environments.result import Capabilities, CommandResult
 from environments.secrets import SecretValues
 from environments.session import EnvironmentSession, Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
-from environments.starting import Reporter, StartLimits
+from environments.starting import StartLimits
 from environments.variables import Passthrough
 
 if TYPE_CHECKING:

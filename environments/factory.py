@@ -10,10 +10,10 @@ from environments.settings import EnvironmentSettings
 from environments.sources import config_layer, is_config_empty, load_settings
 
 if TYPE_CHECKING:
-    from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
+    from environments.approvals.hooks import Approver, CommandHook, ScriptHook, ToolCallHook
     from environments.approvals.rules import Rules
     from environments.approvals.settings import ApprovalSettings
-    from environments.starting import OnProgress
+    from environments.progress import OnProgress
 
 
 def host_over(settings: EnvironmentSettings) -> BaseEnvironment | None:
@@ -82,7 +82,7 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
         before_script: Decides on each script of `execute_code`.
         before_tool_call: Decides on each tool call of a script.
         approve: Answers the questions of hooks and rules. Without this callback, a question is a denial.
-        on_progress: Receives the progress of starts, uploads and downloads, see `environments.starting.Progress`. For a
+        on_progress: Receives the progress of starts, uploads and downloads, see `environments.progress.Progress`. For a
             transfer the callback runs in the waiting thread, for a start in a worker thread. Its exceptions are logged
             and ignored.
         settings: Any field of `EnvironmentSettings` or of the backend's own settings, such as `image="x"` with

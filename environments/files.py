@@ -18,7 +18,7 @@ from environments.cancellation import CancelScope, check_scope, current_scope, h
 from environments.errors import CLEANED_UP, CallCancelledError, TerminalError
 from environments.loop import Call, OutputQueue, current, run, shielded, spawn, waits_for
 from environments.observation.observed import observed_call
-from environments.starting import Progress, reports_of
+from environments.progress import Progress, reports_of
 from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:

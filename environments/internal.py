@@ -15,7 +15,7 @@ from environments.process import Background, Process, checked_start
 from environments.result import CommandResult
 
 if TYPE_CHECKING:
-    from environments.approvals.decision import Way
+    from environments.approvals.hooks import Way
     from environments.base import BaseEnvironment
     from environments.session import EnvironmentSession
     from environments.settings import EnvironmentSettings

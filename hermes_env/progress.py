@@ -13,7 +13,7 @@ from environments.model_view import plain
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from environments.starting import Progress
+    from environments.progress import Progress
 
 TERMINAL_PATIENCE, PATIENCE = 0.5, 2.0
 """Seconds before a start is shown, on a terminal and elsewhere: most starts are faster and print nothing."""
@@ -125,7 +125,7 @@ class InventoryDisplay(_Display):
             self._names = list(names)
             if self._verbose and (new := [name for name in names if name not in self._printed]):
                 self._printed.update(new)
-                self._print(plain(f"looking at {', '.join(new)}"))
+                self._print(plain(f"querying {', '.join(new)}"))
             if self._is_terminal and names:
                 self._begin(self._show)
 
@@ -137,7 +137,7 @@ class InventoryDisplay(_Display):
 
         with Console(stderr=True).status("") as status:
             while not self._over.wait(FRAME):
-                status.update(Text(plain(f"looking at {', '.join(self._names)}")))
+                status.update(Text(plain(f"querying {', '.join(self._names)}")))
 
 
 def described(progress: Progress) -> str:

@@ -17,7 +17,7 @@ def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
     docker_environment: MakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was given up while its command was ended, and waited for in vain, twice, for as long as a shell is given."""
-    monkeypatch.setattr("environments.starting.INTERVAL", 0)
+    monkeypatch.setattr("environments.progress.INTERVAL", 0)
     killed_shells = note_killed_shells(monkeypatch)
     here = tmp_path / "here"
     here.mkdir()

@@ -14,7 +14,7 @@ from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE
 
 from environments import EnvironmentStartError, UnsupportedError, create_environment
 from environments.docker import DockerEnvironment
-from environments.starting import Progress
+from environments.progress import Progress
 
 VOLUME = f"t-{secrets.token_hex(4)}"
 SECRET = secrets.token_hex(16)

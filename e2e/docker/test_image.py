@@ -9,7 +9,7 @@ from targets.engines import MINIMAL_IMAGE
 from targets.image_registry import registry_with
 
 from environments import EnvironmentStartError, TerminalError
-from environments.starting import Progress
+from environments.progress import Progress
 
 
 def test_a_missing_image_is_pulled_or_named_and_the_log_says_how_far_that_is(

@@ -12,7 +12,7 @@ from targets.singularity_engine import Engine
 from targets.stopped_starts import by_cleanup, by_interrupt, our_threads
 
 from environments.conformance.check import wait_until
-from environments.starting import Progress
+from environments.progress import Progress
 
 
 def running(word: str) -> bool:

@@ -13,9 +13,9 @@ from targets.ssh_server import Link, SSHServer
 
 from environments import BaseEnvironment, EnvironmentLostError, EnvironmentStartError, load_settings
 from environments.conformance.check import wait_until
+from environments.progress import Progress
 from environments.ssh import SSHEnvironment
 from environments.ssh import link as ssh_link
-from environments.starting import Progress
 
 StartServer = Callable[..., SSHServer]
 

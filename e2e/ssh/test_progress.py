@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from targets import backends
 
-from environments import starting as progress_module
-from environments.starting import Progress
+from environments import progress as progress_module
+from environments.progress import Progress
 
 SIZE = 2_000_000
 

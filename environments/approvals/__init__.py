@@ -1,4 +1,4 @@
-"""Approvals: hooks and rules that decide on commands, scripts and tool calls, and a policy for destructive commands.
+"""Approvals: hooks and rules for commands, scripts and tool calls, and a policy against destructive commands.
 
 See docs/approvals.md. Names are imported on first use, as most programs have no hooks.
 """
@@ -6,7 +6,7 @@ See docs/approvals.md. Names are imported on first use, as most programs have no
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from environments.approvals.decision import (
+    from environments.approvals.hooks import (
         Allow,
         Approver,
         Ask,
@@ -29,9 +29,9 @@ else:
             from environments.approvals import policy
 
             return getattr(policy, name)
-        from environments.approvals import decision
+        from environments.approvals import hooks
 
-        return getattr(decision, name)
+        return getattr(hooks, name)
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The table of leaks: secrets that are sent elsewhere, and shells that are given to a connection."""
+"""Exfiltration: a table of commands that send secrets elsewhere or give a shell to a connection (reverse shell)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from environments.approvals.command import UNKNOWN, Command, Word
-from environments.approvals.deeds import chain
-from environments.approvals.options import Options
-from environments.approvals.paths import holds_secret, remote, secret, words
+from environments.approvals.command import UNKNOWN, Command, Options, Word, word_set
+from environments.approvals.destruction import chain
+from environments.approvals.paths import holds_secret, remote, secret
 from environments.approvals.table import Table
 
 TABLE = Table(
@@ -43,7 +42,7 @@ aws: --acl
 """,
     {"secret": secret},
 )
-_TELLING = Table(
+_SECRET_OUTPUT = Table(
     r"""
 = the output of {}
 gpg ; --export-secret-keys --export-secret-subkeys
@@ -78,65 +77,65 @@ _SENDERS: Mapping[str, tuple[str, str]] = {
     )
     for program in programs.split()
 }
-"""Programs that send data elsewhere: their options whose values are sent, and others that are followed by a value."""
-_COPYING = words("scp rsync sftp rclone aws gsutil s3cmd s5cmd mc azcopy gcloud")
-"""Senders of operands of which one names the other machine."""
+"""Programs that send data elsewhere: their options with a value to send, and their other options with a value."""
+_COPYING = word_set("scp rsync sftp rclone aws gsutil s3cmd s5cmd mc azcopy gcloud")
+"""Senders with the remote machine among their operands."""
 _SUBCOMMANDS = {"openssl": "s_client", "gh": "gist release issue pr", "glab": "snippet issue mr", "ipfs": "add"}
-_SHELLS = words("sh bash zsh dash ksh ash fish")
-_LISTING = words("env printenv set export declare compgen history")
-_PACKING = words(
+_SHELLS = word_set("sh bash zsh dash ksh ash fish")
+_LISTING = word_set("env printenv set export declare compgen history")
+_PACKING = word_set(
     "tar zip 7z gpg base64 base32 xxd od hexdump gzip cat head tail cut tr sed awk grep strings tee dd sort cp mv ln"
     " find ls jq yq openssl zstd xz bzip2 rev fold uuencode"
 )
-_SIGNED_IN = _COPYING | {"ssh", "gh", "glab", "az"}
-"""Senders that are given a password or a key every day: to the machine or the service that it is for."""
-_SIGNS_IN = re.compile(r"(?:--header=)?[\w-]*(?:auth|token|key|secret)[\w-]*:", re.IGNORECASE)
+_AUTHENTICATED = _COPYING | {"ssh", "gh", "glab", "az"}
+"""Senders that authenticate with a password or key in everyday use."""
+_AUTH_HEADER = re.compile(r"(?:--header=)?[\w-]*(?:auth|token|key|secret)[\w-]*:", re.IGNORECASE)
 _OWN_TOKENS = ("$", "the output of gh", "the output of glab", "the output of gcloud", "the output of az")
-"""Begin the secrets that a header signs in with every day: variables, and what a service's own program prints."""
+"""Prefixes of secrets in everyday authentication headers: variables, and the output of a service's own program."""
 _PUTS = re.compile(r"\bm?put\s+(?:-\S+\s+)*(\S+)")
 _MARK = re.compile(r"(?:[\w.-]{1,60}=?)?[@<]|file:|FILE:|OPEN:|GOPEN:")
-_MARKING = words("curl http https xh xhs")
-"""Senders that are given a file by `@`."""
+_MARKING = word_set("curl http https xh xhs")
+"""Senders that mark a file by `@`."""
 _SENDS_SECRET = "it sends secrets elsewhere ({})"  # noqa: S105 - no secret but the reason against one
 
 
-def leak(command: Command, taken: Collection[str] = ()) -> str | None:
-    """Return the reason why a command sends secrets elsewhere or gives a shell to a connection; None if it does not.
+def exfiltration_reason(command: Command, secret_files: Collection[str] = ()) -> str | None:
+    """Return the reason why a command sends secrets elsewhere or gives a shell to a connection; None if harmless.
 
     Args:
         command: The command.
-        taken: Files that commands before it have put secrets into.
+        secret_files: Files into which earlier commands have put secrets.
     """
     for redirect in command.redirects:
-        if redirect.target.text.startswith(("/dev/tcp/", "/dev/udp/")) and not _only_knocks(command):
+        if redirect.target.text.startswith(("/dev/tcp/", "/dev/udp/")) and not _is_port_check(command):
             return "it gives a connection to a shell (/dev/tcp)"
-    if command.name == "find" and not words("curl wget nc ncat scp rsync").isdisjoint(command.texts):
+    if command.name == "find" and not word_set("curl wget nc ncat scp rsync").isdisjoint(command.texts):
         found = next((one for word in command.args if (one := secret(word, command))), None)
         return _SENDS_SECRET.format(found) if found else None
     inputs = tuple(one for one in command.redirects if "<" in one.operator)
-    for carried in command.carries if inputs else ():  # as `sudo nc host 1 < file`
-        if reason := leak(replace(carried, redirects=inputs), taken):
+    for inner in command.nested if inputs else ():  # as `sudo nc host 1 < file`
+        if reason := exfiltration_reason(replace(inner, redirects=inputs), secret_files):
             return reason
     if command.name in _SENDERS:
-        if found := next(_sent(command, taken), None):
+        if found := next(_secrets_sent(command, secret_files), None):
             return _SENDS_SECRET.format(found.replace(UNKNOWN, "..."))
-        if command.name in ("nc", "ncat", "netcat", "telnet", "openssl", "socat") and _reads_shell(command):
+        if command.name in ("nc", "ncat", "netcat", "telnet", "openssl", "socat") and _feeds_from_shell(command):
             return "it gives a shell to a connection"
     return TABLE.reason(command) if command.name else None
 
 
-def _only_knocks(command: Command) -> bool:
-    """Return True for `echo > /dev/tcp/host/port` and the like, which waits for a port and sends nothing."""
+def _is_port_check(command: Command) -> bool:
+    """Return True for a port check such as `echo > /dev/tcp/host/port`, which sends no data."""
     reads = [one.target.text for one in command.redirects if "<" in one.operator]
     return command.name in ("", ":", "true", "echo") + ("cat",) * (reads == ["/dev/null"]) and not command.args
 
 
-def _reads_shell(command: Command) -> bool:
-    return any(one.name in _SHELLS and one.texts[:1] != ("-c",) for one in command.fed_by)
+def _feeds_from_shell(command: Command) -> bool:
+    return any(one.name in _SHELLS and one.texts[:1] != ("-c",) for one in command.producers)
 
 
-def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
-    """Return the secrets among the things that a program sends: operands, values of options, and its input."""
+def _secrets_sent(command: Command, secret_files: Collection[str]) -> Iterator[str]:
+    """Return the secrets among the operands, option values and standard input of a sender."""
     sends, valued = (text.split() for text in _SENDERS[command.name])
     options = Options.of(command.args, (*sends, *valued))
     operands = options.operands
@@ -144,7 +143,7 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
     if subcommands and (not operands or operands[0].text not in subcommands.split()):
         return
     if command.name in ("sftp", "ftp", "lftp", "smbclient"):
-        printed = (command.given or "", *(one.prints or "" for one in command.fed_by))
+        printed = (command.stdin_text or "", *(one.stdout_text or "" for one in command.producers))
         puts = (found[1] for text in (*command.texts, *printed) for found in _PUTS.finditer(text))
         yield from (one for path in puts if (one := secret(Word(path), command)))
     if command.name in _COPYING and not any(map(remote, operands)):
@@ -155,42 +154,44 @@ def _sent(command: Command, taken: Collection[str]) -> Iterator[str]:
     for option, word in (*by_option, *(("", word) for word in operands if command.name not in ("curl", "wget"))):
         plain = _MARK.sub("", word.text, count=1).partition(";")[0]
         names_file = plain != word.text or command.name not in _MARKING or option in ("-T", "--upload-file")
-        found = plain if plain in taken else secret(Word(plain), command)
+        found = plain if plain in secret_files else secret(Word(plain), command)
         if found and names_file and not (command.name in _COPYING and remote(word)):
             yield found
+    has_login = command.name in _AUTHENTICATED
     for before, word in pairwise((Word(""), *command.args, *(one.target for one in command.redirects))):
-        signs_in = command.name in _SIGNED_IN or before.text in ("-u", "--user") or _SIGNS_IN.match(word.text)
-        yield from (one for one in _read_by(word.fed_by) if not (signs_in and one.startswith(_OWN_TOKENS)))
-    yield from (one for one in _read_by(command.fed_by) if not (command.name in _SIGNED_IN and one[0] == "$"))
+        is_header = before.text in ("-u", "--user") or _AUTH_HEADER.match(word.text)
+        is_login = has_login or is_header
+        yield from (one for one in _secrets_printed(word.producers) if not (is_login and one.startswith(_OWN_TOKENS)))
+    yield from (one for one in _secrets_printed(command.producers) if not (has_login and one[0] == "$"))
     yield from (one for item in command.redirects if "<" in item.operator and (one := secret(item.target, command)))
 
 
-def _read_by(commands: tuple[Command, ...]) -> Iterator[str]:
-    """Return the secrets that commands print."""
+def _secrets_printed(commands: tuple[Command, ...]) -> Iterator[str]:
+    """Return the secrets in the output of commands."""
     left = {id(command): command for command in chain(commands)}
     seen: set[int] = set()
     while left:
         at, command = left.popitem()
         seen.add(at)
-        left |= {id(one): one for one in command.carries if id(one) not in seen}
+        left |= {id(one): one for one in command.nested if id(one) not in seen}
         if command.name in _LISTING and not [text for text in command.texts if not text.startswith("-")]:
             yield f"the output of {command.name}"
-        named = [command, *(fed for word in command.args for fed in word.fed_by)]
+        named = [command, *(fed for word in command.args for fed in word.producers)]
         variables = [one.texts[0] for one in named if one.name == "printenv" and one.texts]
         yield from (f"${name}" for name in variables if holds_secret(name))
-        if told := _TELLING.reason(command):
-            yield told
+        if printed := _SECRET_OUTPUT.reason(command):
+            yield printed
         if command.name in _PACKING:
             for word in (*command.args, *(item.target for item in command.redirects if "<" in item.operator)):
                 if found := secret(word, command):
                     yield found
 
 
-def takes(command: Command) -> Iterator[str]:
-    """Return the files that a command puts secrets into: copies, archives, and what its output is written to."""
+def secret_copies(command: Command) -> Iterator[str]:
+    """Return the files into which a command puts secrets: copies, archives, and targets of redirections."""
     if not (command.redirects or command.name in _PACKING) or command.name in _COPYING:
         return
-    # What a carried command takes without a redirection is noted for itself.
-    if next(_read_by((command if command.redirects else replace(command, carries=()),)), None):
-        yield from (one.target.text for one in command.redirects if one.writes)
+    # A nested command without a redirection is recorded on its own.
+    if next(_secrets_printed((command if command.redirects else replace(command, nested=()),)), None):
+        yield from (one.target.text for one in command.redirects if one.is_output)
         yield from (word.text for word in command.args if command.name in _PACKING and not secret(word, command))

@@ -1,4 +1,4 @@
-"""Words after their expansion: quotes, parameters, substitutions, here-documents and arithmetic."""
+"""Expansion of words: quotes, parameters, command and process substitution, here-documents and arithmetic."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from environments.approvals.bounds import MAX_VALUE, Bounds
+from environments.approvals.budget import MAX_VALUE, Budget
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
 from environments.approvals.outputs import Flow, printed_by
 from environments.approvals.paths import holds_secret
-from environments.approvals.state import KNOWN, UNKNOWN_VALUE, Assignment, State
-from environments.approvals.syntax import touching
-from environments.approvals.words import (
+from environments.approvals.quoting import (
     Piece,
     ansi_c,
     as_one,
@@ -23,6 +21,8 @@ from environments.approvals.words import (
     split_into_words,
     unescaped,
 )
+from environments.approvals.state import KNOWN, UNKNOWN_VALUE, Assignment, ReaderState
+from environments.approvals.syntax import touching
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 UNCLEAR = f"{UNSEEN}: its syntax is not clear enough to be judged"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _PLAIN = re.compile(rb"[\w./:@%+,-]+")
-"""A word that means itself."""
+"""A word without expansions."""
 _EXPANSION = re.compile(
     rb"\s*\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL
 )
@@ -46,15 +46,15 @@ class Expander:
     """Expands words in a state.
 
     Args:
-        state: The variables, and the text that is read.
-        bounds: What may still be read.
-        run: Reads a shell text, or nodes, with commands whose output it reads, in a subshell; it returns the commands
+        state: The variables, and the text being read.
+        budget: The rest of the time and characters.
+        run: Reads a shell text or nodes in a subshell, with the producers of the standard input; returns the commands
             that print.
     """
 
-    def __init__(self, state: State, bounds: Bounds, run: Callable[[str | Sequence[Node], Flow], Flow]) -> None:
+    def __init__(self, state: ReaderState, budget: Budget, run: Callable[[str | Sequence[Node], Flow], Flow]) -> None:
         self._state = state
-        self._bounds = bounds
+        self._budget = budget
         self._run = run
         self._expanding: dict[str, Callable[[Node, bool], list[Piece]]] = {
             "string": self._string,
@@ -74,40 +74,40 @@ class Expander:
         return [word for group in touching(self._state.source, nodes) for word in self.words_of(group)]
 
     def word(self, nodes: Sequence[Node]) -> Word:
-        """Expand nodes to one word, which is not split."""
+        """Expand nodes to a single word without splitting."""
         return as_one([piece for node in nodes for piece in self._pieces(node)])
 
     def words_of(self, group: Sequence[Node]) -> list[Word]:
-        """Return the words that nodes become between which there is no blank."""
+        """Expand adjoining nodes, which make a single word before splitting."""
         source = self._state.raw(group[0])
-        self._bounds.spend(len(source))
+        self._budget.spend(len(source))
         if group[-1].type == "number" and self._state.source.startswith(b"<", group[-1].end_byte):  # `0<<<text`
             self._state.unread = UNCLEAR
         if len(group) == 1 and _PLAIN.fullmatch(source):
             return [Word(source.decode())]
         pieces = [piece for one in group for piece in self._pieces(one)]
         words = [word for one in expand_braces(pieces) for word in split_into_words(one)]
-        self._bounds.spend(sum(len(word.text) for word in words))
+        self._budget.spend(sum(len(word.text) for word in words))
         return words
 
     def assignment(self, node: Node) -> Assignment:
         """Expand `name=value`."""
         left, right = node.child_by_field_name("name"), node.child_by_field_name("value")
-        name, element = self._state.text(left), False
+        name, is_element = self._state.text(left), False
         if left and left.type == "subscript":
             inside = left.child_by_field_name("index")
             index = self._arithmetic_text([inside]) if inside else UNKNOWN
-            name, element = self._state.text(left.child_by_field_name("name")), index != "0"
-        adds = any(child.type == "+=" for child in node.children)
+            name, is_element = self._state.text(left.child_by_field_name("name")), index != "0"
+        is_append = any(child.type == "+=" for child in node.children)
         if right is None or right.type != "array":
-            return Assignment(name, (self.word([right] if right else []),), element, adds)
+            return Assignment(name, (self.word([right] if right else []),), is_element, is_append)
         groups = list(touching(self._state.source, right.children[1:-1]))
         value = tuple(word for group in groups for word in self.words_of(group))
         named = any(self._state.raw(group[0]).startswith(b"[") for group in groups)
-        return Assignment(name, value, named, adds, array=True)
+        return Assignment(name, value, named, is_append, is_array=True)
 
     def document(self, node: Node) -> str:
-        """Return the text of a here-document whose end is not quoted. tree-sitter leaves backticks in it to us."""
+        """Return the text of a here-document with an unquoted end. tree-sitter does not parse backticks in the text."""
         scripts = [found[1].decode(errors="replace") for found in _BACKTICKS.finditer(self._state.raw(node))]
         for script in scripts:
             self._run(re.sub(r"\\([`\\$])", r"\1", script), ())
@@ -128,8 +128,8 @@ class Expander:
         return self._state.source[start:end].decode(errors="replace")
 
     def _pieces(self, node: Node, *, quoted: bool = False) -> list[Piece]:
-        """Return the pieces of a word, or of a part of one."""
-        self._bounds.spend(1)
+        """Return the pieces of a word or a part of a word."""
+        self._budget.spend(1)
         if expand := self._expanding.get(node.type):
             return expand(node, quoted)
         text = self._state.text(node)
@@ -140,7 +140,7 @@ class Expander:
         return [Piece(text)] if quoted else unescaped(text)
 
     def _span(self, node: Node, start: int, end: int, *, quoted: bool) -> list[Piece]:
-        """Return the pieces of a part of a node: its children, and the text between them."""
+        """Return the pieces of a part of a node: the children, and the text between them."""
         pieces: list[Piece] = []
         at = start
         for child in node.children:
@@ -159,7 +159,7 @@ class Expander:
             if not child.is_named or child.type == "string_content":
                 continue
             text = self._state.raw(child)
-            blanks = len(text) - len(text.lstrip())  # which tree-sitter puts into the next node
+            blanks = len(text) - len(text.lstrip())  # tree-sitter puts them into the next node
             pieces.append(Piece(in_quotes(self._between(at, child.start_byte + blanks))))
             pieces += self._pieces(child, quoted=True)
             at = child.end_byte
@@ -173,7 +173,7 @@ class Expander:
         return [Piece("$", quoted)]
 
     def _check_dollar(self, node: Node) -> None:
-        """Ask about `$` as a plain character where an expansion begins, as tree-sitter has `a$IFS/` now and then."""
+        """Ask about a `$` parsed as a plain character in front of an expansion, as tree-sitter does with `a$IFS/`."""
         if _BEGINS_EXPANSION.match(self._state.source, node.end_byte):
             self._state.unread = UNCLEAR
 
@@ -181,24 +181,24 @@ class Expander:
 
     def _substitution(self, node: Node, quoted: bool) -> list[Piece]:
         text = self._state.text(node).strip()
-        if text.startswith("`") and ("``" in text or "\\" in text):  # of which tree-sitter makes something else
+        if text.startswith("`") and ("``" in text or "\\" in text):  # tree-sitter parses them wrongly
             self._state.unread = UNCLEAR
         flow = self._run(node.children, ())
         output = printed_by(flow)
         output = UNKNOWN if output is None or len(output) > MAX_VALUE else output.rstrip("\n")
-        return [self._loose(Piece(output, quoted, expanded=True, fed_by=flow))]
+        return [self._loose(Piece(output, quoted, expanded=True, producers=flow))]
 
     def _process(self, node: Node, quoted: bool) -> list[Piece]:
         reads = self._state.text(node).startswith(">")
         flow = self._run(node.children, (Command((Word(UNKNOWN),)),) if reads else ())
-        return [Piece("/dev/fd/63", fed_by=(not reads and flow) or (Command(prints=""),))]
+        return [Piece("/dev/fd/63", producers=(not reads and flow) or (Command(stdout_text=""),))]
 
     def _computed(self, node: Node, quoted: bool) -> list[Piece]:
         self.arithmetic(node.children)
         return [Piece("1", quoted)]
 
     def arithmetic(self, nodes: Sequence[Node]) -> None:
-        """Read the substitutions in an expression, and follow its assignments."""
+        """Read the substitutions in an arithmetic expression, and apply the assignments."""
         left_nodes = list(nodes)
         while left_nodes:
             one = left_nodes.pop()
@@ -212,7 +212,7 @@ class Expander:
             left_nodes += one.children
 
     def _arithmetic_text(self, nodes: Sequence[Node]) -> str:
-        """Expand what the shell then evaluates, and ask about a substitution that a value brings in."""
+        """Expand arithmetic text, and ask about a substitution in a value, which the shell would evaluate."""
         text = self.word(nodes).text
         self._evaluate(text)
         return text
@@ -252,7 +252,7 @@ class Expander:
         return self._operated(name, value, rest, operand, quoted=quoted) if operator else value
 
     def _operated(self, name: str, value: list[Piece], rest: str, operand: list[Piece], *, quoted: bool) -> list[Piece]:
-        """Return what an operator such as `:-` makes of the value of a variable; UNKNOWN for the rare ones."""
+        """Apply an operator such as `:-` to the value of a variable; UNKNOWN for rare operators."""
         text, given = ("".join(piece.text for piece in pieces) for pieces in (value, operand))
         unknown = [Piece(UNKNOWN, quoted, expanded=True)]
         if rest == "@P":  # expanded as a prompt
@@ -267,7 +267,7 @@ class Expander:
         return operand if given else unknown
 
     def _operand(self, node: Node, start: int, *, quoted: bool) -> list[Piece]:
-        """Return the word of `${x:-word}`. tree-sitter takes some substitutions in it for text."""
+        """Return the word of `${x:-word}`. tree-sitter takes some substitutions in the word for text."""
         leaves = [child for child in node.children if child.start_byte >= start]
         if quoted and any(
             child.type == "raw_string" and _ENDS_QUOTE.search(self._state.text(child)) for child in leaves
@@ -281,14 +281,14 @@ class Expander:
         return [replace(piece, expanded=True) if not piece.quoted else piece for piece in pieces]
 
     def _value(self, name: str, index: str, *, quoted: bool) -> list[Piece]:
-        """Return the value of a variable, or all elements of an array; one element of several is UNKNOWN."""
+        """Return the value of a variable, or all elements of an array. A chosen element is UNKNOWN."""
         if name in ("@", "*"):
             name, index = "@", name
         items = self._state.value("@" if name.isdigit() and name != "0" else name)
         if items is None:
             self._state.has_used_unset |= name not in KNOWN
             told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
-            return [Piece(KNOWN.get(name, UNKNOWN), quoted and name != "@", expanded=True, fed_by=told)]
+            return [Piece(KNOWN.get(name, UNKNOWN), quoted and name != "@", expanded=True, producers=told)]
         if name.isdigit() and name != "0":
             position = int(name[:6])
             known = all(word.quoted for word in items)
@@ -298,11 +298,11 @@ class Expander:
         ends = index == "@" or not quoted
         last = len(items) - 1
         return [
-            self._loose(Piece(one.text, quoted and one.quoted, True, one.glob, ends and at < last, one.fed_by))
+            self._loose(Piece(one.text, quoted and one.quoted, True, one.glob, ends and at < last, one.producers))
             for at, one in enumerate(items)
         ]
 
     def _loose(self, piece: Piece) -> Piece:
-        """Return a piece, UNKNOWN where it is split by other signs than blanks."""
+        """Return a piece; UNKNOWN if the text sets IFS, so that other characters than blanks may split the piece."""
         splits = not piece.quoted and "IFS" in self._state.variables
         return replace(piece, text=UNKNOWN) if splits and piece.text else piece

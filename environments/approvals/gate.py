@@ -1,4 +1,4 @@
-"""The gate of an environment: its hooks and rules, called before commands, scripts and tool calls."""
+"""The gate of an environment: calls hooks and rules before commands, scripts and tool calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from environments.options import CheckedCommand
 from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
-    from environments.approvals.decision import Answer, Approver, CommandHook, Request, ScriptHook, ToolCallHook, Way
+    from environments.approvals.hooks import Answer, Approver, CommandHook, Request, ScriptHook, ToolCallHook, Way
     from environments.approvals.rules import Rules
 
     _Request = TypeVar("_Request", bound=Request)
@@ -23,10 +23,10 @@ ToolCallCheck = Callable[[str, "Mapping[str, object]"], None]
 
 
 class Gate:
-    """The hooks and rules of an environment, which decide on commands, scripts and tool calls.
+    """The hooks and rules of an environment.
 
-    Hooks may be called from several threads at once, and no lock is held meanwhile. A hook that runs a command in the
-    environment uses `env.internal`; with `env.execute` it would be called for that command too.
+    Several threads may call a hook at once, and no lock is held meanwhile. A hook runs its own commands with
+    `env.internal`; `env.execute` would call the hook again.
 
     Args:
         settings: The settings of the environment.
@@ -41,34 +41,34 @@ class Gate:
         self.before_tool_call: ToolCallHook | None = None
         """Decides on each tool call of the scripts that start while it is set."""
         self.approve: Approver | None = None
-        """Answers the questions of hooks and rules, in a thread of its own; without it, a question is a denial."""
+        """Answers questions of hooks and rules, in a thread of its own; without `approve`, a question is a denial."""
         self.rules: Rules | None = None
-        """The rules of config.yaml, beside the hooks."""
+        """The rules of config.yaml, applied beside the hooks."""
 
     @property
     def asks_about_commands(self) -> bool:
-        """True if a hook or a rule decides on commands, which may take any time."""
+        """True if a hook or a rule decides on commands. A decision may take any time."""
         return self.before_command is not None or self.rules is not None
 
     def permits(self, command: CheckedCommand, cwd: Callable[[], str | None], way: Way) -> bool:
-        """Have the hooks and rules decide on a command.
+        """Ask the hooks and rules about a command.
 
         Args:
             command: The command.
-            cwd: Returns the directory of its session; None if it is not known.
+            cwd: Returns the working directory of the session; None if not known.
             way: `session`, `oneshot` or `background`.
 
         Returns:
-            True if it may run; False if it has been cancelled meanwhile.
+            True to run the command; False if the command was cancelled meanwhile.
 
         Raises:
-            DeniedError: A hook, a rule or `approve` denied it.
+            DeniedError: A hook, a rule or `approve` denied the command.
         """
         if command.is_cancelled:
             return False
         if not self.asks_about_commands:
             return True
-        from environments.approvals.decision import CommandRequest
+        from environments.approvals.hooks import CommandRequest
 
         backend, task_id = self._settings.env, self._settings.task_id
         request = CommandRequest(command.judged, command.cwd or cwd(), backend, task_id, way, command.user)
@@ -78,30 +78,30 @@ class Gate:
     def permits_script(
         self, code: str, mode: str, hook: ScriptHook | None = None, cancelled: Callable[[], bool] | None = None
     ) -> bool:
-        """Have the hooks and rules decide on a script.
+        """Ask the hooks and rules about a script.
 
         Args:
             code: The source of the script.
             mode: `project` or `strict`.
             hook: Replaces `before_script`.
-            cancelled: Returns True once the call has been cancelled.
+            cancelled: Returns True once the call is cancelled.
 
         Returns:
-            True if it may run; False if it has been cancelled meanwhile.
+            True to run the script; False if the call was cancelled meanwhile.
 
         Raises:
-            DeniedError: A hook, a rule or `approve` denied it.
+            DeniedError: A hook, a rule or `approve` denied the script.
         """
         hook = hook or self.before_script
         if hook is None and self.rules is None:
             return True
-        from environments.approvals.decision import ScriptRequest
+        from environments.approvals.hooks import ScriptRequest
 
         request = ScriptRequest(code, mode, self._settings.env, self._settings.task_id)
         return self._allowed(request, (self.rules.script if self.rules else None, hook), cancelled)
 
     def tool_call_check(self, hook: ToolCallHook | None = None) -> ToolCallCheck | None:
-        """Return the check for the tool calls of a script that starts now; None if no hook or rule is set.
+        """Return the check for a starting script's tool calls; None without hooks and rules.
 
         Args:
             hook: Replaces `before_tool_call`.
@@ -112,7 +112,7 @@ class Gate:
     def _check_tool_call(self, hook: ToolCallHook | None, tool: str, arguments: Mapping[str, object]) -> None:
         """Raise DeniedError if a tool call is denied or has been cancelled."""
         hook = hook or self.before_tool_call
-        from environments.approvals.decision import ToolCallRequest
+        from environments.approvals.hooks import ToolCallRequest
 
         request = ToolCallRequest(tool, dict(arguments), self._settings.env, self._settings.task_id)
         if not self._allowed(request, (self.rules.tool_call if self.rules else None, hook)):
@@ -124,12 +124,12 @@ class Gate:
         hooks: Iterable[Callable[[_Request], Answer] | None],
         cancelled: Callable[[], bool] | None = None,
     ) -> bool:
-        from environments.approvals.asking import AskingCancelledError, denial
+        from environments.approvals.hooks import ApprovalCancelledError, denial
 
         patience, began = self.rules.timeout if self.rules else None, time.monotonic()
         try:
             reason = denial(request, [hook for hook in hooks if hook], self.approve, patience, cancelled)
-        except AskingCancelledError:
+        except ApprovalCancelledError:
             return False
         finally:
             current_operation().add_approval(time.monotonic() - began)

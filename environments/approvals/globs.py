@@ -1,6 +1,6 @@
-"""Patterns of file names that stand in shell text, held against well-known names.
+"""Globs in shell text, matched against well-known names.
 
-`fnmatch` would keep a compiled expression for each, and the text may hold as many as it likes.
+`fnmatch` would cache a compiled expression for each, and the number of globs in a text has no limit.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _LONGEST = 64
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text that is not quoted is a pattern; `[` alone is a program."""
+    """Return True if an unquoted text is a glob; `[` alone is a program."""
     return "*" in text or "?" in text or ("[" in text and "]" in text)
 
 
 def may_be(text: str, names: Collection[str]) -> list[str]:
-    """Return those of some names that a text is or, as a pattern, fits. One too long to tell fits all."""
+    """Return the names that equal a text or match its glob. A glob above the length limit matches all."""
     if not is_pattern(text):
         return [text] if text in names else []
     if len(text) > _LONGEST:
@@ -30,7 +30,7 @@ def may_be(text: str, names: Collection[str]) -> list[str]:
 
 
 def names_of(command: Command, known: Collection[str]) -> tuple[str, ...]:
-    """Return the programs that a command may be: mostly its name; of a pattern such as `r?`, all known that fit."""
+    """Return the possible programs of a command: mostly its name; for a glob such as `r?`, all known matches."""
     name = command.name
     if not (command.words and command.words[0].glob and is_pattern(name)):
         return (name,)
@@ -45,7 +45,7 @@ def _fits(name: str, signs: list[str]) -> bool:
             star, resumed, sign = sign, at, sign + 1
         elif sign < len(signs) and _is_one(name[at], signs[sign]):
             at, sign = at + 1, sign + 1
-        elif star >= 0:  # the star takes one more
+        elif star >= 0:  # the star takes one character more
             resumed += 1
             at, sign = resumed, star + 1
         else:

@@ -1,7 +1,7 @@
-"""Commands that may stand in the words of a program that no table knows: `foo -x 3 rm -rf /`, `foo --run='rm -rf /'`.
+"""Heuristic for unknown wrappers: commands among their words, as in `foo -x 3 rm -rf /` and `foo --run='rm -rf /'`.
 
-A word that names a program of the tables of deeds begins one, and so does such a name within a text. It is a guess: a
-deed of it is asked about, and nothing else comes of it.
+A guess begins at a word, or within a text, with the name of a program in the tables of destruction and exfiltration.
+Guesses count for the policy on destructive commands and for `deny` and `ask` alone.
 """
 
 from __future__ import annotations
@@ -11,24 +11,22 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from environments.approvals import deeds, exfiltration
-from environments.approvals.command import UNKNOWN, Command, Redirect, Word
+from environments.approvals import destruction, exfiltration
+from environments.approvals.command import UNKNOWN, Command, Redirect, Word, after_dashes, word_set
 from environments.approvals.languages import REMOVING
-from environments.approvals.options import behind_dashes
-from environments.approvals.paths import words
 
 _PROGRAMS = (
-    deeds.TABLE.programs
+    destruction.TABLE.programs
     | exfiltration.TABLE.programs
-    | deeds.CLIENTS
-    | words("sh bash dash zsh ksh ash fish xargs busybox python python3 perl ruby node php")
+    | destruction.CLIENTS
+    | word_set("sh bash dash zsh ksh ash fish xargs busybox python python3 perl ruby node php")
 )
 """Names that begin a command."""
-_BARE = deeds.TABLE.bare | exfiltration.TABLE.bare
-"""Programs that need no argument for their deed: `reboot`. Such a name may be any word, so it counts in some places."""
-_PLAIN_WORDS = exfiltration.TABLE.bare | words("halt reboot poweroff shutdown slay salt salt-ssh parted kexec")
-"""Those of them that are words, or names of services, also where others stand behind."""
-_SAYING = words(
+_BARE = destruction.TABLE.bare | exfiltration.TABLE.bare
+"""Programs destructive without an argument: `reboot`. The name may be a plain word, so only some places count."""
+_PLAIN_WORDS = exfiltration.TABLE.bare | word_set("halt reboot poweroff shutdown slay salt salt-ssh parted kexec")
+"""Bare programs whose names are plain words or services, also with words behind."""
+_PRINTING = word_set(
     """
     echo printf print say espeak figlet toilet banner cowsay logger notify-send wall write zenity kdialog dialog
     whiptail osd_cat mail mailx sendmail telegram-send ntfy slack slackcat ollama sgpt llm claude aider codex grep
@@ -41,14 +39,14 @@ _SAYING = words(
     sed gsed awk gawk mawk nawk
     """
 )
-"""Programs of which no word runs anything, or that a table of their own judges."""
-_TAKING_PROGRAMS = words(
+"""Programs whose words run no command, or that have a table of their own."""
+_INTERPRETERS = word_set(
     """
     sh bash dash zsh ksh ksh93 mksh ash rbash yash python pypy perl ruby node nodejs bun deno php lua luajit micropython
     """
 )
-"""Programs whose texts are read by other tables; a script that they run may run the words behind it."""
-_NAMING = words(
+"""Programs whose program text `languages` and `wrappers` read. Their script may run the words behind."""
+_OPERAND_NAMES = word_set(
     """
     less more most bat vim vi nvim nano emacs code subl open xdg-open find fd fdfind locate mlocate lsof getent id
     groups finger passwd sha1sum sha512sum cksum sum pushd getcap lsattr getfacl setfattr getfattr namei strip
@@ -59,10 +57,10 @@ _NAMING = words(
     ansible-doc
     """
 )
-"""Programs whose operands are names of files, packages and the like, which programs may have too."""
+"""Programs whose operands are files, packages and the like, perhaps with the name of a program."""
 _BUILDING = frozenset(["cargo", "go", "dotnet", "mvn", "gradle"])
-"""Programs that run a project's own program, which gets the words."""
-_READING = words(
+"""Programs that run a project's own program with the words as arguments."""
+_READING = word_set(
     """
     sqlite3 sqlite duckdb psql mysql mariadb sqlcmd isql sqlplus gdb lldb vim vi nvim ex ed red emacs gnuplot octave
     ghci irb iex tclsh wish guile racket clisp sbcl R Rscript julia groovy scala kotlin jshell ocaml elixir erl
@@ -70,8 +68,8 @@ _READING = words(
     parallel rush jjs go crontab incrontab
     """
 )
-"""Programs that take commands from what they read."""
-_PROSE = words(
+"""Programs that take commands from standard input."""
+_PROSE = word_set(
     """
     -m --message --body --title --description --desc --comment --note --notes --reason --subject --label --annotation
     --header --data --data-raw --json --build-arg --grep --author --format --template --prompt --text --summary
@@ -79,22 +77,24 @@ _PROSE = words(
     --tag
     """
 )
-"""Options whose value is a text that nothing runs."""
-_SPOKEN = re.compile(r"(?i)(?:msg|message|title|text|note|prompt|desc|description|reason|^PS\d)$")
-"""Names of options and variables that hold such a text."""
+"""Options whose value is prose and is never run."""
+_PROSE_NAMES = re.compile(r"(?i)(?:msg|message|title|text|note|prompt|desc|description|reason|^PS\d)$")
+"""Names of options and variables with prose as their value."""
 _BEFORE_COMMAND = frozenset(["run", "exec", "x", "dlx", "--", "-x", "-X"])
-MOST = 40
-"""The number of guesses at one command after which no more are made."""
+MAX_GUESSES = 40
+"""Limit of guesses for a command."""
 _LONGEST = 1000
-"""Characters of a guess in a text, and words of one among words. What stands behind is UNKNOWN."""
+"""Limit of a guess: characters within a text, words among words. The rest is UNKNOWN."""
 _TEXT = re.compile(r"[\s,;'\"|&]")
 _NAME = re.compile(r"(?<![\w.$-])(?<![\w.~-]/)((?:[\w.-]*/){0,20})([A-Za-z][\w.+-]*)(?=[\s,;'\"|&)\]}<]|\\ |\\n|$)")
 _STRONG = re.compile(r"(?:^|[;|&({\[=:!@'\"`\n]|--)\s*$")
-_SAID = re.compile(r"(?:^|[\W_])(?:print\w*|puts|put\w*Str\w*|echo|say|log|message|display|cat|write\w*)[\s('\"\[]*$")
+_AFTER_PRINT = re.compile(
+    r"(?:^|[\W_])(?:print\w*|puts|put\w*Str\w*|echo|say|log|message|display|cat|write\w*)[\s('\"\[]*$"
+)
 _TOKEN = re.compile(r"(?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;|&()<>`'\"\\])+")
 _BLANKS = re.compile(r"[ \t]*")
 _ESCAPED = re.compile(r"^(?:\./)?~[!|](.*)", re.MULTILINE)
-"""A line of a mail that is run."""
+"""A shell escape of `mail`: a line of standard input that is run."""
 _WRITES = re.compile(r"(?<![-=<>])>{1,2}\s*((?:/|~)[\w./~-]+)")
 _PLACE = re.compile(r"[\"'](/[\w./-]*|~/?)[\"']")
 _HIDING = re.compile(r"\\(?=[a-zA-Z])|(?<=\w)(?:''|\"\")(?=\w)|^-[a-zA-Z](?=[a-z/])")
@@ -102,39 +102,43 @@ _LIST = re.compile(r"[\s,'\"\[\]]+")
 
 
 def guesses(command: Command, known: Sequence[Command] = (), texts: Sequence[str] = ()) -> tuple[Command, ...]:
-    """Return the commands that may stand in the words of a command, in what it reads, and in values set for it.
+    """Return the commands that may hide in the words, the standard input and the assignments of a command.
 
     Args:
         command: The command.
-        known: Commands that it is known to run, whose words are left out.
-        texts: Texts that it is known to run.
+        known: Its known nested commands, whose words are left out.
+        texts: Its known nested shell texts.
     """
     if not command.name:
         return ()
     found: list[Command] = []
     for name, word in command.assignments:
-        if not _SPOKEN.search(name):
-            found += islice(_in_text(command, word.text), MOST)
-    for given in _texts_read(command):
-        found += islice(_in_text(command, given), MOST)
-    if command.name not in _SAYING:
-        found += islice(_in_words(command, {word.text for one in known for word in one.words}, texts), MOST)
+        if not _PROSE_NAMES.search(name):
+            found += islice(_in_text(command, word.text), MAX_GUESSES)
+    for text in _texts_read(command):
+        found += islice(_in_text(command, text), MAX_GUESSES)
+    if command.name not in _PRINTING:
+        found += islice(_in_words(command, {word.text for one in known for word in one.words}, texts), MAX_GUESSES)
     return tuple(found)
 
 
 def _texts_read(command: Command) -> Collection[str]:
-    """Return the texts with commands that a program reads."""
+    """Return the texts on standard input that may have commands."""
     if command.name in ("mail", "mailx"):
-        return _ESCAPED.findall(command.given or "")
+        return _ESCAPED.findall(command.stdin_text or "")
     if command.name not in _READING:
         return ()
-    feeding = (*command.fed_by, *(fed for word in command.args for fed in word.fed_by))
-    return {text.replace("file delete", "rm -r") for text in (command.given, *(one.prints for one in feeding)) if text}
+    feeding = (*command.producers, *(fed for word in command.args for fed in word.producers))
+    return {
+        text.replace("file delete", "rm -r")
+        for text in (command.stdin_text, *(one.stdout_text for one in feeding))
+        if text
+    }
 
 
 def _in_words(command: Command, known: Collection[str], texts: Sequence[str]) -> Iterator[Command]:
-    names_only = command.name in _NAMING or command.name in deeds.TABLE.plain
-    takes_texts = command.name not in _TAKING_PROGRAMS
+    names_only = command.name in _OPERAND_NAMES or command.name in destruction.TABLE.plain
+    takes_texts = command.name not in _INTERPRETERS
     before, running = "", False
     for at, word in enumerate(command.words):
         text = word.text
@@ -153,11 +157,11 @@ def _in_words(command: Command, known: Collection[str], texts: Sequence[str]) ->
 
 def _is_prose(text: str) -> bool:
     option, _, _ = text.partition("=")
-    return option in _PROSE or bool(_SPOKEN.search(option))
+    return option in _PROSE or bool(_PROSE_NAMES.search(option))
 
 
 def _at_word(command: Command, at: int, before: str) -> Command | None:
-    """Return the command that begins at a word, or at the value of an option there; None if none does."""
+    """Return the command that begins at a word or at the value of an option; None without a program's name."""
     text = command.words[at].text.rpartition("=")[2]
     name = text.rpartition("/")[2]
     if not _is_program(name) or UNKNOWN in text:
@@ -165,7 +169,7 @@ def _at_word(command: Command, at: int, before: str) -> Command | None:
     behind: Sequence[Word] = command.words[at + 1 :]
     if not (before == "--" or text.startswith("/") or _may_be_program(name, followed=bool(behind))):
         return None
-    behind = behind_dashes(behind)
+    behind = after_dashes(behind)
     cut = (Word(UNKNOWN),) if len(behind) > _LONGEST else ()
     return _guess(command, (Word(text), *behind[:_LONGEST], *cut))
 
@@ -175,16 +179,16 @@ def _is_program(name: str) -> bool:
 
 
 def _may_be_program(name: str, *, followed: bool) -> bool:
-    """Return True if the name of a program stands for it in any place."""
+    """Return False if the name of a program may be a plain word here."""
     return name not in _BARE or (followed and name not in _PLAIN_WORDS)
 
 
 def _guess(command: Command, words: Sequence[Word]) -> Command:
-    return replace(command.running(words), guessed=True)
+    return replace(command.nest(words), is_guess=True)
 
 
 def _in_text(command: Command, text: str) -> Iterator[Command]:
-    """Return the commands that begin at names of programs in a text, also where quoting or an option hides them."""
+    """Return the commands at names of programs in a text, also those hidden by quoting or an option."""
     text = text.replace("\\ ", " ")
     yield from _in_plain_text(command, text)
     plain = _HIDING.sub("", text)
@@ -193,22 +197,22 @@ def _in_text(command: Command, text: str) -> Iterator[Command]:
 
 
 def _in_plain_text(command: Command, text: str) -> Iterator[Command]:
-    for found in islice(_NAME.finditer(text), 20 * MOST):
+    for found in islice(_NAME.finditer(text), 20 * MAX_GUESSES):
         name, start = found[2], found.start()
-        if not _is_program(name) or _SAID.search(text, max(0, start - 40), start):
+        if not _is_program(name) or _AFTER_PRINT.search(text, max(0, start - 40), start):
             continue
         followed = found.end() < len(text)
         if _may_be_program(name, followed=followed) or _STRONG.search(text, max(0, start - 40), start):
             yield from _at_name(command, text, start, found.end())
     if REMOVING.search(text):
-        for found in islice(_PLACE.finditer(text), MOST):
+        for found in islice(_PLACE.finditer(text), MAX_GUESSES):
             yield _guess(command, (Word("rm"), Word("-rf"), Word(found[1])))
-    for found in islice(_WRITES.finditer(text), MOST):
+    for found in islice(_WRITES.finditer(text), MAX_GUESSES):
         yield replace(_guess(command, ()), redirects=(Redirect(">", _word(found[1])),))
 
 
 def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Command]:
-    """Return the command whose name stands at a place in a text, and the one that it reads by a pipe."""
+    """Return the command whose name has the given place in a text, and the producer in front of a pipe."""
     words = _split(text[: start + _LONGEST], start, end)
     if len(text) > start + _LONGEST and sum(map(len, words)) + len(words) > _LONGEST // 2:
         words.append("$more")
@@ -218,12 +222,12 @@ def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Comm
         source = re.split(r"[;&|\n(]", before[:-1])[-1].strip().strip("'\"")
         fed = _guess(command, [_word(one) for one in source.split()])
         yield fed
-        guess = replace(guess, fed_by=(fed,), given=None)
+        guess = replace(guess, producers=(fed,), stdin_text=None)
     yield guess
 
 
 def _split(text: str, start: int, end: int) -> list[str]:
-    """Return the words of the command that begins at a place and whose name ends at another."""
+    """Return the words of the command whose name has the given start and end."""
     sign = text[end : end + 1]
     quote = text[start - 1 : start]
     if sign and sign in ",;" and text[end + 1 : end + 2].strip() not in ("", "'", '"'):  # rm,-rf,/

@@ -1,6 +1,6 @@
-"""Programs in other languages that stand in a command, such as `python -c`, `perl -e` and `awk`, and what they run.
+"""Interpreters with program text in a command, such as `python -c`, `perl -e`, `awk` and `sed`, and its shell commands.
 
-Their calls are found by name. Literal arguments are taken as they stand; a call with others is asked about.
+Calls are found by name. Literal arguments become nested commands; a call with other arguments is a reason to ask.
 """
 
 from __future__ import annotations
@@ -12,9 +12,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from environments.approvals.command import INPUT, RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
-from environments.approvals.options import Options
-from environments.approvals.paths import secret, words
+from environments.approvals.command import (
+    INPUT,
+    RUNS_DOWNLOAD,
+    UNKNOWN,
+    UNSEEN,
+    Command,
+    Nested,
+    Options,
+    Redirect,
+    Word,
+    word_set,
+)
+from environments.approvals.paths import secret
 
 _LANGUAGES: Mapping[str, tuple[str, str]] = {
     program: (codes, valued)
@@ -29,29 +39,31 @@ _LANGUAGES: Mapping[str, tuple[str, str]] = {
     )
     for program in programs.split()
 }
-"""Interpreters: options that are followed by a program, and others that are followed by a value."""
-_SUBCOMMANDS = words("run eval e exec script")
-_RUNNING_MODULES = words("timeit IPython code pdb cProfile")
-_AWKS = words("awk gawk mawk nawk")
-_SHELL_CALLS = words(
+"""Interpreters: options followed by program text, and options followed by another value."""
+_SUBCOMMANDS = word_set("run eval e exec script")
+_RUNNING_MODULES = word_set("timeit IPython code pdb cProfile")
+_AWKS = word_set("awk gawk mawk nawk")
+_SHELL_CALLS = word_set(
     """
     system popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
     check_output getoutput getstatusoutput Popen execl execle execlp execv execve execvp execvpe spawnl spawnlp
     spawnv spawnvp posix_spawn posix_spawnp capture2 capture2e capture3 create_subprocess_shell create_subprocess_exec
     """
 )
-_WITH_MODULE = words("run call exec spawn shell sh command Command cmd EXEC")
-"""Names of calls that run programs behind one of the modules below, and otherwise mean much else."""
+_WITH_MODULE = word_set("run call exec spawn shell sh command Command cmd EXEC")
+"""Names of calls that run programs if the text uses a module below, and otherwise have many meanings."""
 _MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fabric|\bpty\b|shelljs|execa|System\.cmd")
-_BARE = words("perl ruby chef-apply php elixir lua")
-_BARE_CALLS = words("perl ruby")
-_EVALUATES = words("eval exec instance_eval class_eval execfile loadstring runInThisContext runInNewContext Function")
-_REMOVES = words("rmtree remove_tree rm_rf rm_r rmSync rmdirSync rimraf removeSync remove_dir remove_entry")
-_UNLINKS = words("remove unlink unlinkSync rm removedirs")
+_BARE = word_set("perl ruby chef-apply php elixir lua")
+_BARE_CALLS = word_set("perl ruby")
+_EVALUATES = word_set(
+    "eval exec instance_eval class_eval execfile loadstring runInThisContext runInNewContext Function"
+)
+_REMOVES = word_set("rmtree remove_tree rm_rf rm_r rmSync rmdirSync rimraf removeSync remove_dir remove_entry")
+_UNLINKS = word_set("remove unlink unlinkSync rm removedirs")
 _COPIES = dict.fromkeys(("copy", "copy2", "copyfile", "copyFileSync"), "cp") | dict.fromkeys(
     ("move", "rename", "renameSync"), "mv"
 )
-_WRITES = words(
+_WRITES = word_set(
     "writeFileSync writeFile appendFileSync appendFile file_put_contents write_text write_bytes write fopen open Path"
 )
 _MADE_FOR_ALL = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
@@ -98,128 +110,130 @@ _PLAINLY: Mapping[re.Pattern[str], str] = {
     re.compile(r"\bos\.execute\b"): "os.system",
     re.compile(r"\{\s*args\s*:\s*(\[[^\]]{0,500}\])[^}]{0,200}\}"): r"\1",
 }
-"""Forms that are written in another way before a program is taken apart."""
+"""Rewritten forms, applied before a program is split into tokens."""
 _BY_NAME = re.compile(r"getattr|__dict__|vars\(")
-_QUOTING = words("split shlex my raw String glob")
-"""Names that only split or quote what stands behind them."""
-_MADE = f"{UNSEEN}: a program runs what it makes"
-_DOWNLOADERS = words(
+_QUOTING = word_set("split shlex my raw String glob")
+"""Names of functions that split or quote their argument."""
+_RUNS_UNKNOWN = f"{UNSEEN}: a program runs what it makes"
+_DOWNLOADERS = word_set(
     "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
     " aws gh ipfs"
 )
-_READ_FILES = words("cat grep head tail sort uniq")
+_READ_FILES = word_set("cat grep head tail sort uniq")
 _Token = tuple[str, str]
 
 
-def runs(command: Command) -> Runs | None:
-    """Return what a program in another language runs that a command is given; None if it is given none."""
+def embedded_commands(command: Command) -> Nested | None:
+    """Return the commands in the program text of an interpreter; None for other programs."""
     name = command.name
     if name in ("sed", "gsed"):
-        return _sed(command)
+        return _sed_commands(command)
     if name in _LANGUAGES:
         return _interpreted(command)
     if name in _AWKS:
-        options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), first_ends=True)
+        options = Options.of(command.args, ("-F", "-v", "-f", "-i", "--file", "--assign"), stop_at_operand=True)
         if file := options.value("-f", "--file"):
-            return _file(command, file)
-        return _judged(options.operands[0].text, command) if options.operands else None
+            return _program_file(command, file)
+        return _program_commands(options.operands[0].text, command) if options.operands else None
     return None
 
 
-def _file(command: Command, path: str) -> Runs:
-    """Return what a program runs that stands in a file: in the input, or in what commands print."""
+def _program_file(command: Command, path: str) -> Nested:
+    """Return the commands in a program file: standard input, or the output of commands."""
     if path in INPUT:
-        return _read(command, command.fed_by, command.given)
-    feeding = tuple(fed for word in command.args if word.text.endswith(path) for fed in word.fed_by)
-    return _read(command, feeding, _printed(feeding)) if feeding else Runs()
+        return _commands_of_output(command, command.producers, command.stdin_text)
+    feeding = tuple(fed for word in command.args if word.text.endswith(path) for fed in word.producers)
+    return _commands_of_output(command, feeding, _printed(feeding)) if feeding else Nested()
 
 
-def _interpreted(command: Command) -> Runs:
+def _interpreted(command: Command) -> Nested:
     given, valued = (text.split() for text in _LANGUAGES[command.name])
-    options = Options.of(command.args, (*given, *valued), first_ends=True)
+    options = Options.of(command.args, (*given, *valued), stop_at_operand=True)
     codes = [value for option, value in options.values if option in given]
     if command.name == "deno":
         codes = [value for option, value in pairwise(command.texts) if option in (*given, "eval", "e")]
     if options.value("-m") in _RUNNING_MODULES:
         codes += [text for text in command.texts if not text.startswith("-") and text not in _RUNNING_MODULES]
     if codes:
-        return _given("\n".join(codes), command)
+        return _program_argument("\n".join(codes), command)
     operand = next(iter(options.operands), None)
-    if operand and operand.fed_by:
-        return _read(command, operand.fed_by, _printed(operand.fed_by))
+    if operand and operand.producers:
+        return _commands_of_output(command, operand.producers, _printed(operand.producers))
     if operand and operand.text in _SUBCOMMANDS:
         operand = next(iter(options.operands[1:]), None)
     if (options.value("-m") and options.value("-m") != "code") or (operand and operand.text not in INPUT):
-        return Runs()
-    return _read(command, command.fed_by, command.given)
+        return Nested()
+    return _commands_of_output(command, command.producers, command.stdin_text)
 
 
-def _given(code: str, command: Command) -> Runs:
+def _program_argument(code: str, command: Command) -> Nested:
     if code.startswith("!"):  # of IPython
-        return Runs(texts=(code[1:],))
+        return Nested(texts=(code[1:],))
     if code.lstrip().startswith(UNKNOWN):
-        feeding = tuple(fed for word in command.args for fed in word.fed_by)
-        reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
-        return Runs(reasons=(reason,) if reason else ())
-    return _judged(code, command)
+        feeding = tuple(fed for word in command.args for fed in word.producers)
+        reason = (
+            reason_against_output(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
+        )
+        return Nested(reasons=(reason,) if reason else ())
+    return _program_commands(code, command)
 
 
-def _carried(command: Command, *texts: str) -> Command:
-    """Return a command of literal words that another runs."""
+def _command(command: Command, *texts: str) -> Command:
+    """Return a nested command of literal words."""
     made = tuple(Word(text, glob="*" in text) for text in texts)
-    return Command(made, directory=command.directory, start=command.start, carried=True)
+    return Command(made, directory=command.directory, start=command.start, is_nested=True)
 
 
 def _printed(feeding: Sequence[Command]) -> str | None:
-    texts = [one.prints for one in feeding]
+    texts = [one.stdout_text for one in feeding]
     return None if None in texts else "".join(text or "" for text in texts)
 
 
-def _read(command: Command, feeding: Sequence[Command], given: str | None) -> Runs:
+def _commands_of_output(command: Command, feeding: Sequence[Command], given: str | None) -> Nested:
     if given is not None:
-        return _judged(given, command)
-    reason = unseen(feeding, "a program") if feeding else ""
-    return Runs(reasons=(reason,) if reason else ())
+        return _program_commands(given, command)
+    reason = reason_against_output(feeding, "a program") if feeding else ""
+    return Nested(reasons=(reason,) if reason else ())
 
 
-def unseen(feeding: Sequence[Command], what: str) -> str:
-    """Return the reason against running the output of commands; nothing if it is that of files."""
-    if is_downloaded(feeding):
+def reason_against_output(feeding: Sequence[Command], what: str) -> str:
+    """Return the reason against running the output of commands; empty for contents of files."""
+    if is_download(feeding):
         return RUNS_DOWNLOAD
-    return "" if is_of_files(feeding) else f"{UNSEEN}: {what} is made while it runs"
+    return "" if is_file_output(feeding) else f"{UNSEEN}: {what} is made while it runs"
 
 
-def is_of_files(commands: Sequence[Command]) -> bool:
-    """Return True if all that commands print is known, or stands in files."""
-    return all(one.name in _READ_FILES and not one.fed_by for one in commands if one.prints is None)
+def is_file_output(commands: Sequence[Command]) -> bool:
+    """Return True if all output of commands is known, or is the contents of files."""
+    return all(one.name in _READ_FILES and not one.producers for one in commands if one.stdout_text is None)
 
 
-def is_downloaded(commands: Sequence[Command]) -> bool:
-    """Return True if a command that loads something from elsewhere stands in the beginning of a row of commands."""
+def is_download(commands: Sequence[Command]) -> bool:
+    """Return True if a download is among the commands or their producers."""
     left, steps = list(commands), 0
     while left and steps < 100:
         one, steps = left.pop(), steps + 1
-        if one.prints is None and one.name in _DOWNLOADERS:
+        if one.stdout_text is None and one.name in _DOWNLOADERS:
             return True
-        left += [*one.fed_by, *(fed for word in one.words for fed in word.fed_by)]
+        left += [*one.producers, *(fed for word in one.words for fed in word.producers)]
     return False
 
 
 # Programs of calls.
 
 
-def _judged(code: str, command: Command) -> Runs:
+def _program_commands(code: str, command: Command) -> Nested:
     if len(code) > _MAX_PROGRAM:
-        return Runs(reasons=(f"{UNSEEN}: a program is too long",))
+        return Nested(reasons=(f"{UNSEEN}: a program is too long",))
     for pattern, plain in _PLAINLY.items():
         code = pattern.sub(plain, code)
     program = _Program(command, code)
     program.read()
-    return Runs(tuple(program.commands), tuple(program.texts), tuple(dict.fromkeys(program.reasons)))
+    return Nested(tuple(program.commands), tuple(program.texts), tuple(dict.fromkeys(program.reasons)))
 
 
 def _tokens(code: str, language: str) -> Iterator[_Token]:
-    """Go through the tokens of a program without blanks and comments."""
+    """Split a program into tokens, without blanks and comments."""
     slashes = language in ("node", "nodejs", "bun", "deno", "php", "groovy", "scala", "jshell")
     for found in _TOKEN.finditer(code):
         kind = found.lastgroup or "sign"
@@ -227,14 +241,14 @@ def _tokens(code: str, language: str) -> Iterator[_Token]:
         if found["comment"] and not (found["comment"].startswith("#") or slashes):
             yield "sign", "/"
         if kind == "string":
-            runs = text[:1] in "q%" or (text.startswith("`") and language in ("perl", "ruby", "php", "julia"))
-            yield "shell" if runs else "string", _plain(text, found["prefix"].lower(), language)
+            is_shell = text[:1] in "q%" or (text.startswith("`") and language in ("perl", "ruby", "php", "julia"))
+            yield "shell" if is_shell else "string", _plain(text, found["prefix"].lower(), language)
         elif kind not in ("space", "hidden"):
             yield kind, text
 
 
 def _plain(text: str, prefix: str, language: str) -> str:
-    """Return the text of a literal; an interpolation, or a character that is written by its number, is unknown."""
+    """Return the text of a literal; an interpolation or a numeric escape is UNKNOWN."""
     begins, ends = (3, -1) if text.startswith("qx") else (3, -3) if text[:3] in ("'''", '"""') else (1, -1)
     inner = text[3 if text.startswith("%x") else begins : ends]
     if "r" not in prefix:
@@ -248,13 +262,13 @@ def _plain(text: str, prefix: str, language: str) -> str:
 
 
 class _Program:
-    """Collects what a program runs."""
+    """Collects the commands that a program runs."""
 
     def __init__(self, command: Command, code: str) -> None:
         self.commands: list[Command] = []
         self.texts: list[str] = []
         self.reasons: list[str] = []
-        self._at = _carried(command)
+        self._at = _command(command)
         self._language = command.name
         self._code = code
         self._tokens = [*_tokens(code, command.name), ("", ""), ("", "")]
@@ -269,8 +283,8 @@ class _Program:
             before = self._tokens[at - 1][1] if at else ""
             if kind == "shell" or (text == "$" and self._tokens[at + 1][0] == "string"):
                 self.texts.append(text if kind == "shell" else behind)
-            elif text in calls and self._is_handed_on(kind, before, behind):
-                self.reasons.append(_MADE)
+            elif text in calls and self._is_aliased(kind, before, behind):
+                self.reasons.append(_RUNS_UNKNOWN)
             elif kind == "name":
                 self._call(at, text)
             elif self._language in _AWKS and kind == "sign" and text in "|>":
@@ -279,7 +293,7 @@ class _Program:
     def _read_as_a_whole(self) -> None:
         code = self._code
         if _KILLS_ALL.search(code):
-            self._run("kill", "-9", "-1")
+            self._add_command("kill", "-9", "-1")
         if _FORKS.search(code) and _FOREVER.search(code):
             self.reasons.append("it is a fork bomb: a program that starts itself over and over")
         if (_CONNECTS.search(code) and _GIVES_SHELL.search(code)) or _TERMINAL.search(code):
@@ -291,38 +305,38 @@ class _Program:
             self.reasons += [f"it sends secrets elsewhere ({one})" for one in found]
         if _WALKS.search(code) and REMOVING.search(code):
             for place in filter(_PLACE.fullmatch, self._literals):
-                self._run("rm", "-rf", place.rstrip("*") if place.strip("/*") == "" else place)
+                self._add_command("rm", "-rf", place.rstrip("*") if place.strip("/*") == "" else place)
 
-    def _run(self, *texts: str) -> None:
-        self.commands.append(_carried(self._at, *texts))
+    def _add_command(self, *texts: str) -> None:
+        self.commands.append(_command(self._at, *texts))
 
-    def _write(self, path: str) -> None:
-        """Note a file that is written; if it is made while it runs, all that the program names at the root."""
+    def _add_written(self, path: str) -> None:
+        """Add a written file; for a path made at run time, each literal path of the program at the root."""
         paths = [text for text in self._literals if text[:1] in ("/", "~")] if path.startswith(UNKNOWN) else [path]
         self.commands += [replace(self._at, redirects=(Redirect(">", Word(one)),)) for one in paths]
 
-    def _is_handed_on(self, kind: str, before: str, behind: str) -> bool:
-        """Return True if a function is given another name, or handed on, in place of being called."""
+    def _is_aliased(self, kind: str, before: str, behind: str) -> bool:
+        """Return True if a function is assigned or passed on without a call."""
         if kind == "string":
             return bool(_BY_NAME.search(self._code))
         handed_on = before in (".", ":") and behind in ("", ";", "\n", ",", ")", "]")
         return handed_on or behind == "as" or (behind == ":" and before in ("{", ","))
 
     def _piped(self, at: int, sign: str) -> None:
-        """`"cmd" | getline`, `print | "cmd"`, `print > "file"` of awk."""
+        """Read `"cmd" | getline`, `print | "cmd"`, `print > "file"` of awk."""
         before = self._tokens[at - 1] if at else ("", "")
         kind, behind = self._tokens[at + 1 + (self._tokens[at + 1][1] == "&")]
         if "/inet" in (before[1][:5], behind[:5]) or "|" in (before[1], behind):
             return
         if sign == ">":
             if kind == "string" or (kind == "name" and before[0] == "string"):
-                self._write(behind if kind == "string" else UNKNOWN)
+                self._add_written(behind if kind == "string" else UNKNOWN)
         elif kind == "string":
             self.texts.append(f"echo {shlex.quote(before[1])} | {behind}" if before[0] == "string" else behind)
         elif behind == "getline" and before[0] == "string":
             self.texts.append(before[1])
         elif kind == "name" or behind == "$":
-            self.reasons.append(_MADE)
+            self.reasons.append(_RUNS_UNKNOWN)
 
     def _call(self, at: int, name: str) -> None:
         kind, behind = self._tokens[at + 1]
@@ -334,7 +348,7 @@ class _Program:
         arguments = self._arguments(at)
         first = arguments[0] if arguments else ""
         if (name.startswith("@") and self._language in _AWKS) or (name == "getattr" and _SHELL_CALLS & set(arguments)):
-            self.reasons.append(_MADE)
+            self.reasons.append(_RUNS_UNKNOWN)
         elif name in _SHELL_CALLS or (name in _WITH_MODULE and self._is_shell(name, module, dotted=dotted)):
             self._shell(arguments, name)
         elif name in _EVALUATES and not dotted:
@@ -342,14 +356,14 @@ class _Program:
         elif name in _REMOVES or (name == "rm" and "recursive" in self._code):
             self._remove(at, first)
         elif name in _UNLINKS or (name == "delete" and module == "File"):
-            self._run("rm", "-f", *[text for text in arguments[:1] if not text.startswith(UNKNOWN)])
+            self._add_command("rm", "-f", *[text for text in arguments[:1] if not text.startswith(UNKNOWN)])
         elif name in _COPIES and module in ("shutil", "os", "fs", "FileUtils", "File"):
-            self._run(_COPIES[name], *arguments[:2])
+            self._add_command(_COPIES[name], *arguments[:2])
         elif name in _WRITES:
             self._open(name, module, arguments, at)
 
     def _is_shell(self, name: str, module: str, *, dotted: bool) -> bool:
-        """Return True if a call of a common name runs a program, as `subprocess.run` and unlike `asyncio.run`."""
+        """Return True if a call of a common name runs a program: `subprocess.run`, but not `asyncio.run`."""
         if module in ("asyncio", "uvicorn", "app", "re"):
             return False
         if name in ("exec", "spawn", "run", "shell") and self._language in _BARE:
@@ -363,20 +377,20 @@ class _Program:
             arguments = arguments[1:]  # os.P_WAIT
         first = arguments[0] if arguments else ""
         if first.startswith(UNKNOWN):
-            self.reasons.append(_MADE)
+            self.reasons.append(_RUNS_UNKNOWN)
         elif len(arguments) == 1 or " " in first.strip():
             self.texts.append(first)
         elif arguments:
             is_name = replaces and posixpath.basename(arguments[1]) == posixpath.basename(first)
-            self._run(first, *arguments[2 if is_name else 1 :])
+            self._add_command(first, *arguments[2 if is_name else 1 :])
 
     def _evaluate(self, first: str, begins: str) -> None:
         if begins in ("open", "compile", "Path", "File", "fs"):
-            return  # as if the file were run
+            return  # same as running the file
         if first.startswith(UNKNOWN):
-            self.reasons.append(_MADE)
+            self.reasons.append(_RUNS_UNKNOWN)
         elif len(first) < len(self._code):
-            inner = _judged(first, _carried(self._at, self._language))
+            inner = _program_commands(first, _command(self._at, self._language))
             self.commands += inner.commands
             self.texts += inner.texts
             self.reasons += inner.reasons
@@ -385,7 +399,7 @@ class _Program:
         if _HOME.search("".join(text for _, text in self._tokens[at + 1 : at + 20])):
             first = "~"
         if first and not (first.startswith(UNKNOWN) and _MADE_FOR_ALL.search(self._code)):
-            self._run("rm", "-rf", UNKNOWN if first.startswith(UNKNOWN) else first)
+            self._add_command("rm", "-rf", UNKNOWN if first.startswith(UNKNOWN) else first)
 
     def _open(self, name: str, module: str, arguments: list[str], at: int) -> None:
         first = arguments[0] if arguments else UNKNOWN
@@ -397,16 +411,16 @@ class _Program:
             modes = [text for text in arguments[1:] if re.fullmatch(r"[+>]*[wax>][bt+]*", text)]
             piped = next((text.strip("> ") for text in arguments if text.startswith(">") and len(text) > 2), "")
             if modes or piped:
-                self._write(piped or (arguments[-1] if ">" in modes else first))
+                self._add_written(piped or (arguments[-1] if ">" in modes else first))
         elif name == "Path":
             ahead = "".join(text for _, text in self._tokens[at : at + 8])
             if ".write_" in ahead or ".open('w" in ahead:
-                self._write(first)
+                self._add_written(first)
         elif name != "write" or module in ("File", "IO"):
-            self._write(first)
+            self._add_written(first)
 
     def _arguments(self, at: int) -> list[str]:
-        """Return the arguments of a call as texts: lists are taken apart, a part that is made is unknown."""
+        """Return the arguments of a call as texts, with lists flattened; a computed part is UNKNOWN."""
         enclosed = self._tokens[at + 1][1] == "("
         elements: list[str] = []
         text: str | None = None
@@ -419,7 +433,7 @@ class _Program:
                 text = (text or "") + sign
             elif kind == "name":
                 if self._tokens[place + 1][1] == "=" and text is None:
-                    break  # arguments by name come behind those that count
+                    break  # keyword arguments come behind the positional ones
                 text = text if sign in _QUOTING else (text or "") + UNKNOWN
             elif sign == ",":
                 elements += [text] if text is not None else []
@@ -448,19 +462,19 @@ _SED_REPLACES = re.compile(
 )
 
 
-def _sed(command: Command) -> Runs:
+def _sed_commands(command: Command) -> Nested:
     options = Options.of(command.args, ("-e", "--expression", "-f", "--file", "-l"))
     scripts = [value for option, value in options.values if option in ("-e", "--expression")]
     file = options.value("-f", "--file")
     if not scripts and not file:
         scripts = [word.text for word in options.operands[:1]]
     if file:
-        feeding = tuple(fed for word in command.args if word.text.endswith(file) for fed in word.fed_by)
-        scripts += [(command.given if file in INPUT else _printed(feeding)) or ""]
+        feeding = tuple(fed for word in command.args if word.text.endswith(file) for fed in word.producers)
+        scripts += [(command.stdin_text if file in INPUT else _printed(feeding)) or ""]
     script = "\n".join(scripts)[:_MAX_PROGRAM]
     texts = [found[1] for found in _SED_RUNS.finditer(script) if found[1]]
     replaced = list(_SED_REPLACES.finditer(script))
     made = any(found[2] for found in replaced) or any(not found[1] for found in _SED_RUNS.finditer(script))
     paths = [found[1] for found in _SED_WRITES.finditer(script)] + [found[3] for found in replaced if found[3]]
-    written = tuple(replace(_carried(command), redirects=(Redirect(">", Word(path)),)) for path in paths)
-    return Runs(written, tuple(texts), (_MADE,) if made else ())
+    written = tuple(replace(_command(command), redirects=(Redirect(">", Word(path)),)) for path in paths)
+    return Nested(written, tuple(texts), (_RUNS_UNKNOWN,) if made else ())

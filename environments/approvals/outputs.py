@@ -1,4 +1,4 @@
-"""Texts that commands print and files that they write, as far as their words tell."""
+"""Standard output and written files of commands, as far as their words show them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from environments.approvals.bounds import MAX_VALUE
-from environments.approvals.command import UNKNOWN, Command
-from environments.approvals.options import Options
-from environments.approvals.runners import COPYING
-from environments.approvals.words import ansi_c
+from environments.approvals.budget import MAX_VALUE
+from environments.approvals.command import UNKNOWN, Command, Options
+from environments.approvals.quoting import ansi_c
+from environments.approvals.wrappers import COPYING
 
 Flow = tuple[Command, ...]
-"""Commands whose output is read, or passed on."""
+"""Commands whose standard output flows into a pipe, a word or a file."""
 _PRINTS = {
     "mktemp": "/tmp/tmp.made\n",  # noqa: S108 - a name of the kind that it makes
     "whoami": "user\n",
@@ -22,23 +21,23 @@ _PRINTS = {
     "basename .": "project\n",
     **dict.fromkeys(("true", ":", "false", "cd", "test", "[", "[[", ""), ""),
 }
-"""The output of commands, by the whole line or by the program."""
+"""Output of commands, by the whole line or by the program."""
 _DIRECTIVE = re.compile(r"%(.)", re.DOTALL)
 _WRITING = frozenset({"tee", "curl", "wget", "dd", *COPYING})
 
 
 def printed(command: Command) -> str | None:
-    """Return the text that a command prints, wherever it goes, where its words tell it; else None."""
+    """Return the standard output of a command before redirections; None if not known."""
     name, texts = command.name, command.texts
     if name in _PRINTING:
         return _PRINTING[name](texts)
     if name in ("cat", "tee"):
         reads_files = name == "cat" and any(not text.startswith("-") for text in texts if text != "-")
-        return None if reads_files else command.given
+        return None if reads_files else command.stdin_text
     if name == "pwd":
         return (command.directory or ".") + "\n"
     if not name and command.redirects:  # `$(<file)`
-        return command.given
+        return command.stdin_text
     return _PRINTS.get(command.line, _PRINTS.get(name))
 
 
@@ -46,12 +45,12 @@ def _echoed(texts: Sequence[str]) -> str:
     options = ""
     while texts and re.fullmatch(r"-[neE]+", texts[0]):
         options, texts = options + texts[0], texts[1:]
-    text = ansi_c(" ".join(texts))  # sh does so without an option
+    text = ansi_c(" ".join(texts))  # sh interprets escapes without an option
     return text if "n" in options else text + "\n"
 
 
 def _formatted(texts: Sequence[str]) -> str | None:
-    """Return the text of `printf`, unless it has other directives than `%s`."""
+    """Return the output of `printf`; None with other directives than `%s`."""
     texts = texts[texts[:1] == ("--",) :]
     if not texts or texts[0] == "-v":
         return ""
@@ -84,29 +83,29 @@ _PRINTING: Mapping[str, Callable[[Sequence[str]], str | None]] = {
 
 
 def joined(flows: Sequence[Flow]) -> Flow:
-    """Return what several commands print one after the other."""
+    """Return the commands of several flows in order."""
     return tuple(command for flow in flows for command in flow)
 
 
 def either(flows: Sequence[Flow]) -> Flow:
-    """Return what some of several commands print, so that the text is not known if more than one prints any.
+    """Return the commands of alternative flows. Their text counts as unknown if two or more flows print.
 
-    A command that stands in several of them is returned once, or loops in each other would double it at each level.
+    Duplicate commands are dropped, or nested loops would double a flow at each level.
     """
     printing = [flow for flow in flows if printed_by(flow) != ""]
     both = tuple({id(command): command for command in joined(flows)}.values())
-    return both if len(printing) < 2 else tuple(replace(command, prints=None) for command in both)
+    return both if len(printing) < 2 else tuple(replace(command, stdout_text=None) for command in both)
 
 
 def printed_by(flow: Flow) -> str | None:
-    """Return the text that commands print one after the other, where it is known."""
-    texts = [command.prints for command in flow]
+    """Return the joined standard output of commands; None if not known."""
+    texts = [command.stdout_text for command in flow]
     return None if None in texts else "".join(text for text in texts if text)
 
 
 def files_written(command: Command) -> Iterator[str]:
-    """Return the files that a command writes, by redirections or by its operands."""
-    paths = [redirect.target.text for redirect in command.redirects if redirect.writes]
+    """Return the files that a command writes by redirections, options or operands."""
+    paths = [redirect.target.text for redirect in command.redirects if redirect.is_output]
     if command.name in COPYING:
         *sources, target = [word.text for word in Options.of(command.args).operands] or [""]
         paths += [target, *(f"{target.rstrip('/')}/{source.rpartition('/')[2]}" for source in sources)]

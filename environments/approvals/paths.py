@@ -1,30 +1,24 @@
-"""Classes of paths: places that hold more than a directory of one's own, files of the system, secrets."""
+"""Classes of paths: shared and precious directories, system files, devices, secrets, remote places."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 
-from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word, word_set
 from environments.approvals.globs import may_be
 
-
-def words(text: str) -> frozenset[str]:
-    """Return the words of a text as a set, for tables of names."""
-    return frozenset(text.split())
-
-
 _HOME = "/home/user"
-_SYSTEM = words("bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run")
+_SYSTEM = word_set("bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run")
 _OWN = re.compile(
     r"/(?:tmp|var/tmp|var/cache|dev/shm|var/www|usr/src|var/folders)/[^/]+.*"
     r"|/var/lib/apt/lists(?:/.*)?|/(?:usr/local|run/user)/[^/]+/[^/]+/.+|/usr/local/(?:bin|src)/[^/]+|/usr/local/lib/.+/.+"
     r"|/usr/local/(?!bin$|sbin$|lib$|lib64$|libexec$|share$|etc$|include$|src$)[^/*?\[]+"
 )
-"""Below system directories, files that users make and remove."""
+"""Files below system directories that users make and remove."""
 _KEPT_DEPTH = {"home": 2, "Users": 2}
-"""Parts of a path that is worth keeping as a whole; 1 elsewhere."""
-_PRECIOUS = words(
+"""Depth of directories that are precious as a whole; 1 elsewhere."""
+_PRECIOUS = word_set(
     ".ssh .gnupg .config .local .aws .kube .docker .password-store .mozilla Documents Desktop Pictures Downloads"
     " Music Videos Library"
 )
@@ -39,7 +33,7 @@ _HARMLESS_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty\d*|ptmx|fd/.*|shm/.*|pts/.*|tcp/.*|udp/.*)"
 )
 _KEPT_FILES = tuple(
-    words("/usr/bin/ /usr/sbin/ /usr/lib/ /var/spool/cron /var/run/docker.sock /var/log/ /var/lib/dpkg/")
+    word_set("/usr/bin/ /usr/sbin/ /usr/lib/ /var/spool/cron /var/run/docker.sock /var/log/ /var/lib/dpkg/")
 )
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
 _WORKPLACES = frozenset(["tmp", "home", "Users", "root", "workspace", "workspaces", "app"])
@@ -61,17 +55,17 @@ _MAX_PATH = 4096
 
 
 def wiped(word: Word, command: Command) -> str | None:
-    """Return the place that is lost when everything below a path goes; None for a directory of one's own.
+    """Return the place lost by removing everything below a path; None for a directory of the user's own.
 
     Args:
         word: The path.
-        command: The command whose argument it is, which holds the directory.
+        command: The command with this argument. Its directory resolves a relative path.
     """
     path = absolute(word, command)
     if path is None:
         return f"{UNSEEN}: which directory it takes is made while it runs"
     if path in _TEMPORARY and word.glob:
-        return None  # files in there are made to be removed
+        return None  # temporary files are made to be removed
     lost = _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
     if lost is None and path.startswith("/") and f"{command.start}/".startswith(f"{path}/"):
         return "the whole working directory, or what is above it"
@@ -110,23 +104,23 @@ def _git_directory(path: str) -> str | None:
 
 
 def wiped_beyond_here(word: Word, command: Command) -> str | None:
-    """Return the same as `wiped`, but None for the working directory and for a directory at the root."""
+    """Return the result of `wiped`, but None for the working directory and for a directory at the root."""
     lost = wiped(word, command)
     return None if lost and lost.startswith(("the whole working", "a directory at the root")) else lost
 
 
 def moved_away(word: Word, command: Command) -> str | None:
-    """Return the same as `wiped`, but None for a path that is made while it runs: mostly it is one file."""
+    """Return the result of `wiped`, but None for a path made at run time, mostly a single file."""
     return None if word.text.startswith(UNKNOWN) else wiped(word, command)
 
 
 def swept(word: Word, command: Command) -> str | None:
-    """Return the same as `wiped` for a pattern that ends in a sign for everything, such as `*`."""
+    """Return the result of `wiped` for a glob that ends with a wildcard, such as `*`."""
     return wiped(word, command) if word.glob and word.text.endswith(("*", "?")) else None
 
 
 def mirrored(word: Word, command: Command) -> str | None:
-    """Return the place that is lost when a path is made equal to another; also one on another machine."""
+    """Return the place, local or remote, lost by making a path equal to another."""
     if remote(word):
         return f"what another machine keeps ({word.text})"
     if lost := wiped(word, command):
@@ -138,7 +132,7 @@ def mirrored(word: Word, command: Command) -> str | None:
 
 
 def written(word: Word, command: Command) -> str | None:
-    """Return the file that is lost when a path is written or removed; None for a file of one's own."""
+    """Return the file lost by writing or removing a path; None for a file of the user's own."""
     path = absolute(word, command)
     if path is None or not path.startswith("/"):
         return None
@@ -155,21 +149,21 @@ def written(word: Word, command: Command) -> str | None:
 
 
 def overwritten(word: Word, command: Command) -> str | None:
-    """Return the same as `written`; a path that begins with a part made while it runs cannot be told."""
+    """Return the result of `written`. A path that begins with a part made at run time has a reason of its own."""
     if word.text.startswith(UNKNOWN):
         return f"{UNSEEN}: which file or device it writes to is made while it runs"
     return written(word, command)
 
 
 def device(word: Word, command: Command) -> str | None:
-    """Return a device that is more than a terminal or `/dev/null`; also a path that is made while it runs."""
+    """Return a device other than terminals, `/dev/null` and the like; also a path made at run time."""
     path = absolute(word, command) or UNKNOWN
     disk = path.startswith("/dev/") and not _HARMLESS_DEVICES.fullmatch(path)
     return path if disk or word.text.startswith(UNKNOWN) else None
 
 
 def secret(word: Word, command: Command) -> str | None:
-    """Return a file that holds keys or passwords, or a directory with such files in it."""
+    """Return a file with keys or passwords, or a directory with such files; None for other paths."""
     path = absolute(word, command)
     if path is None:
         return None
@@ -179,7 +173,7 @@ def secret(word: Word, command: Command) -> str | None:
 
 
 def holds_secret(variable: str) -> bool:
-    """Return True for a variable whose name says that it holds a key or a password."""
+    """Return True for a variable named like a key or a password."""
     return bool(_SECRET_NAMES.fullmatch(variable))
 
 
@@ -189,9 +183,9 @@ def remote(word: Word) -> bool:
 
 
 def absolute(word: Word, command: Command) -> str | None:
-    """Return a path without `..`, without a pattern of everything at its end, and with the user's home as a fixed one.
+    """Return a path without `..`, without wildcards at its end, and with a fixed home directory for `~`.
 
-    It is relative to the place where the text begins if it is not absolute; None if it cannot be known.
+    A relative path is resolved against the start of the text. An unknown path is None.
     """
     text = word.text
     if command.directory and not text.startswith(("/", "~", UNKNOWN)):

@@ -1,6 +1,6 @@
-"""The ready policy: well-known commands that destroy what does not come back, and their disguises.
+"""The ready policy against destructive commands: tables of destruction and exfiltration, applied to parsed shell text.
 
-It is no wall. A program may do anything that its command's text does not say.
+The policy is no security boundary: the text of a command does not show everything that its program does.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from environments.approvals.command import UNSEEN, Command
-from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
-from environments.approvals.deeds import deed
-from environments.approvals.exfiltration import leak, takes
+from environments.approvals.destruction import destructive_reason
+from environments.approvals.exfiltration import exfiltration_reason, secret_copies
+from environments.approvals.hooks import Answer, Ask, CommandRequest, Deny
 from environments.approvals.reader import read
 from environments.approvals.syntax import require_parser
 from environments.log import logger
@@ -20,17 +20,17 @@ log = logger(__name__)
 
 
 def destructive(command: str, cwd: str | None = None) -> str | None:
-    """Say what is destructive about shell text, without running any of it.
+    """Return why shell text is destructive. No part of the text is run.
 
     Args:
-        command: Shell text. It is read as bash and sh read it: quotes, variables that it sets itself, substitutions,
-            here-documents, what stands behind `sudo`, `sh -c`, `xargs` and the like.
-        cwd: The directory where it would run, which relative paths are taken from; None if it is not known.
+        command: Shell text, read as bash and sh read it: quotes, variables set in the text, substitutions,
+            here-documents, wrappers such as `sudo`, `sh -c` and `xargs`.
+        cwd: The working directory, against which relative paths are resolved; None if not known.
 
     Returns:
-        The reason, for people and models; None where nothing is known to be destructive. What could be anything, such
-        as a download that a shell reads, and what is too long or nested too deep, has a reason too. The time it takes
-        is bounded, whatever the text holds.
+        The reason, for people and models; None for text without a known destructive command. Text that could run
+        anything, such as a download piped into a shell, and text too long or too deeply nested, has a reason too. The
+        time is bounded for any text.
 
     Raises:
         MissingExtraError: The extra `approvals` is not installed.
@@ -40,41 +40,41 @@ def destructive(command: str, cwd: str | None = None) -> str | None:
 
 
 def findings(command: str, cwd: str | None = None) -> Iterator[str]:
-    """Return all that `destructive` has to say, the surest first. Arguments are the same."""
+    """Return all reasons of `destructive`, the surest first. Arguments are the same."""
     try:
         yield from _found(command, cwd or "")
-    except Exception as error:  # a fault of a table must not let a command pass
+    except Exception as error:  # fail closed: a fault in a table must not let a command pass
         log.exception("judging a command failed, so that it is asked about")
         yield f"{UNSEEN}: judging it failed ({type(error).__name__})"
 
 
 def _found(command: str, cwd: str) -> Iterator[str]:
     reading = read(command, cwd)
-    taken: set[str] = set()
+    secret_files: set[str] = set()
     for one in reading.commands:
-        if reason := judged(one, taken):
+        if reason := reason_against(one, secret_files):
             yield reason
-        taken.update(takes(one))
+        secret_files.update(secret_copies(one))
     yield from reading.findings
     if reading.unread:
         yield reading.unread
 
 
-def judged(command: Command, taken: Collection[str] = ()) -> str | None:
-    """Return what is destructive about one command, apart from those that it runs in its turn; None if nothing is.
+def reason_against(command: Command, secret_files: Collection[str] = ()) -> str | None:
+    """Return why a single command is destructive, apart from its nested commands; None if harmless.
 
     Args:
         command: The command.
-        taken: Files that commands before it have put secrets into.
+        secret_files: Files into which earlier commands have put secrets.
     """
-    return deed(command) or leak(command, taken)
+    return destructive_reason(command) or exfiltration_reason(command, secret_files)
 
 
 def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[CommandRequest], Answer]:
     """Return the policy as a `before_command` hook.
 
     Args:
-        decision: What happens to a command that `destructive` has a reason against.
+        decision: The decision on a destructive command.
 
     Raises:
         ValueError: The decision is another.

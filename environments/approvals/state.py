@@ -1,4 +1,4 @@
-"""Variables, functions, files and the directory, as far as the text that is read sets them."""
+"""The state of reading a shell text: variables, functions, aliases, written files and the working directory."""
 
 from __future__ import annotations
 
@@ -9,28 +9,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from environments.approvals.bounds import MAX_VALUE
-from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
-from environments.approvals.options import Options
+from environments.approvals.budget import MAX_VALUE
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Options, Word
 from environments.approvals.outputs import Flow, files_written
-from environments.approvals.runners import joined
+from environments.approvals.wrappers import join_path
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 Array = tuple[Word, ...]
-"""The elements of an array, of which a plain variable has one."""
+"""The elements of an array; a plain variable has a single element."""
 Variables = dict[str, tuple[Array, ...]]
-"""Variables with their values: several where branches or the turns of a loop differ."""
+"""Variables with their possible values: several where branches or iterations of a loop differ."""
 UNKNOWN_VALUE: Array = (Word(UNKNOWN, quoted=False),)
 _DIRECTORY, _PREVIOUS = "./", "-/"
-"""Variables of ours for the directory and the one before."""
+"""Internal variables for the working directory and the previous directory."""
 _MAX_VALUES = 64
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _WORD = re.compile(r"\w+")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?(\+?)=(.*)", re.DOTALL)
 _SUBSCRIPT = re.compile(r"\w\[[^\]]*(?:\$\(|`)")
-"""A subscript with a substitution, which is evaluated wherever the shell takes the value for a number or a name."""
+"""A subscript with a substitution. The shell evaluates the value wherever a number or a name is expected."""
 _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 _READING = frozenset({"read", "mapfile", "readarray", "getopts", "unset", "let", "printf"})
 _COMMAND_TABLES = frozenset({"BASH_ALIASES", "BASH_CMDS", "BASH_ENV", "CDPATH"})
@@ -41,17 +40,17 @@ HOME=~ PWD=. TMPDIR=/tmp USER=user LOGNAME=user SHELL=sh BASH=bash PYTHON=python
 PAGER=less ?=0 -= 0=sh BASH_SOURCE=sh UID=1 EUID=1 RANDOM=1 SECONDS=1 LINENO=1 $=4321 !=4321 PPID=4321 BASHPID=4321
 """
 KNOWN = {"IFS": " ", **dict(one.split("=") for one in _PLAIN_VALUES.split())}
-"""Variables whose value is known, or does no harm, where the text has not set them."""
+"""Values assumed for variables that the text has not set: known or harmless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that the text defines."""
+    """A shell function defined in the text."""
 
     name: str
     body: Node
     source: bytes
-    """The text in which the body stands."""
+    """The bytes to which the positions in the body refer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +59,19 @@ class Assignment:
 
     name: str
     value: Array
-    element: bool = False
-    """Whether it sets elements of an array, which are not followed one by one."""
-    adds: bool = False
-    array: bool = False
+    is_element: bool = False
+    """True for elements of an array, whose values are not tracked."""
+    is_append: bool = False
+    is_array: bool = False
 
     @property
     def text(self) -> str:
-        """The assignment as one word."""
-        return f"{self.name}{'[0]' if self.element else ''}{'+' * self.adds}={one_word(self.value).text}"
+        """The assignment as a single word."""
+        return f"{self.name}{'[0]' if self.is_element else ''}{'+' * self.is_append}={one_word(self.value).text}"
 
 
 def one_word(value: Array) -> Word:
-    """Return the elements of an array as one word."""
+    """Join the elements of an array into a single word."""
     return value[0] if len(value) == 1 else Word(" ".join(word.text for word in value))
 
 
@@ -81,18 +80,18 @@ def _texts(values: tuple[Array, ...]) -> list[list[str]]:
 
 
 def _different(values: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Return values without those of the same text; UNKNOWN alone if one of several is, or if they are too many."""
+    """Return values without duplicates; UNKNOWN alone for too many values or an unknown value among several."""
     different: dict[tuple[str, ...], Array] = {}
     for value in values:
         different.setdefault(tuple(word.text for word in value), value)
     words = [word for value in different.values() for word in value]
     if len(different) > _MAX_VALUES or (len(different) > 1 and any(not word.literal for word in words)):
-        return ((Word(UNKNOWN, quoted=False, fed_by=tuple(fed for word in words for fed in word.fed_by)),),)
+        return ((Word(UNKNOWN, quoted=False, producers=tuple(fed for word in words for fed in word.producers)),),)
     return tuple(different.values())
 
 
-class State:
-    """What the commands so far have set."""
+class ReaderState:
+    """Variables, functions, files, findings and working directory after the commands so far."""
 
     def __init__(self) -> None:
         self.variables: Variables = {}
@@ -101,20 +100,20 @@ class State:
         self.findings: list[str] = []
         self.unread = ""
         self.has_used_unset = False
-        """True once a variable that nothing had set was used."""
+        """True once an unset variable was used."""
         self.source = b""
-        """The text that is read now."""
+        """The bytes of the text being read."""
         self._opaque: set[str] = set()
-        """Variables that have several names, or change the case of values, which are always UNKNOWN."""
+        """Variables with several names or with changed case (`declare -n`, `-l`, `-u`): always UNKNOWN."""
         self._several: set[str] = set()
-        """Variables that have had several values at once."""
+        """Variables with several possible values."""
         self._files: dict[str, Flow] = {}
-        """The commands that have written a file."""
+        """The commands that wrote each file."""
         self._links: dict[str, str] = {}
         self._branching = 0
 
     @contextmanager
-    def within(self, source: bytes) -> Iterator[None]:
+    def reading(self, source: bytes) -> Iterator[None]:
         """Read another text in the block."""
         outer, self.source = self.source, source
         try:
@@ -127,12 +126,12 @@ class State:
         return self.source[node.start_byte : node.end_byte]
 
     def text(self, node: Node | None) -> str:
-        """Return the text of a node; nothing for none."""
+        """Return the text of a node; empty for None."""
         return self.raw(node).decode(errors="replace") if node else ""
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Leave variables and the directory as they were before the block."""
+    def subshell(self) -> Iterator[None]:
+        """Restore variables and the directory after the block."""
         before, self.variables = self.variables, dict(self.variables)
         try:
             yield
@@ -141,7 +140,7 @@ class State:
 
     @contextmanager
     def branching(self) -> Iterator[None]:
-        """Read what may run or not in the block: a file that it writes may be that of before."""
+        """Read a branch in the block. The branch may not run, so its files may keep their old contents."""
         self._branching += 1
         try:
             yield
@@ -151,12 +150,12 @@ class State:
     # Variables.
 
     def value(self, name: str) -> Array | None:
-        """Return the value of a variable, UNKNOWN if it has several; None if the text has not set it."""
+        """Return the value of a variable; UNKNOWN for several possible values, None for an unset variable."""
         values = self.variables.get(name)
         return None if values is None else values[0] if len(values) == 1 else UNKNOWN_VALUE
 
     def set(self, name: str, *values: Array) -> None:
-        """Set a variable, to one value or to several of which it may have each."""
+        """Set a variable to its possible values."""
         if any(_SUBSCRIPT.search(word.text) for value in values for word in value):
             self.findings.append(f"{UNSEEN}: a subscript with a substitution is evaluated later")
         if name in _COMMAND_TABLES and any(word.text for value in values for word in value):
@@ -170,7 +169,7 @@ class State:
         self.variables.update(dict.fromkeys(names, (UNKNOWN_VALUE,)))
 
     def merge(self, states: Sequence[Variables]) -> None:
-        """Go on with the variables of several branches: each has the values of all that have set it."""
+        """Merge the variables of several branches: each has the values of all branches."""
         together: Variables = {}
         for variables in states:
             for name, values in variables.items():
@@ -181,7 +180,7 @@ class State:
         self.variables = together
 
     def changed(self, before: Variables) -> list[str]:
-        """Return the variables that have other values than before."""
+        """Return the names of changed variables."""
         return [
             name
             for name, values in self.variables.items()
@@ -189,7 +188,7 @@ class State:
         ]
 
     def alternatives(self, text: str) -> Iterator[Variables]:
-        """Return the variables for each combination of the values of those that a text uses; none if there is one."""
+        """Return each combination of values for the variables in a text; nothing if there is a single combination."""
         if not self._several:
             return
         used = {*_WORD.findall(text), _DIRECTORY, "@"} & self._several
@@ -202,26 +201,26 @@ class State:
             yield from combinations
 
     def assign(self, assigned: Assignment) -> None:
-        """Follow an assignment."""
+        """Apply an assignment."""
         value, before = assigned.value, self.value(assigned.name) or ()
-        if assigned.adds and assigned.array:
+        if assigned.is_append and assigned.is_array:
             value = before + value
-        elif assigned.adds and before:
+        elif assigned.is_append and before:
             glob = before[0].glob or value[0].glob
             value = (replace(value[0], text=before[0].text + value[0].text, glob=glob), *before[1:])
         self.set(assigned.name, value)
-        if assigned.element or sum(len(word.text) for word in value) > MAX_VALUE:
+        if assigned.is_element or sum(len(word.text) for word in value) > MAX_VALUE:
             self.forget([assigned.name])
 
     @property
     def directory(self) -> str:
-        """Where commands run, seen from where the text begins."""
+        """The working directory, relative to the start of the text."""
         return one_word(self.value(_DIRECTORY) or (Word(""),)).text
 
-    # What a command changes for those behind it.
+    # Effects of a command on later commands.
 
-    def follow(self, command: Command) -> None:
-        """Follow what a builtin changes."""
+    def apply(self, command: Command) -> None:
+        """Apply the effects of a builtin."""
         name, texts = command.name, command.texts
         if name in _DECLARING:
             self._declare(command)
@@ -240,7 +239,7 @@ class State:
             self._enter("-" if name == "popd" else place)
 
     def _declare(self, command: Command) -> None:
-        """Follow what is declared by quoted or expanded words; plain assignments are known already."""
+        """Apply declarations by quoted or expanded words; plain assignments are applied already."""
         options = Options.of(command.args)
         for word in options.operands:
             name, _, value = word.text.partition("=")
@@ -252,14 +251,14 @@ class State:
     def _read(self, command: Command) -> None:
         if command.name == "printf" and command.texts[:1] != ("-v",):
             return
-        if _SUBSCRIPT.search(command.given or ""):
+        if _SUBSCRIPT.search(command.stdin_text or ""):
             self.findings.append(f"{UNSEEN}: a subscript with a substitution is evaluated later")
         found = (_NAME.match(text) for text in (*command.texts, "REPLY", "MAPFILE"))
         self.forget(name[0] for name in found if name)
 
     def _enter(self, place: str) -> None:
         here = self.directory
-        there = one_word(self.value(_PREVIOUS) or (Word(""),)).text if place == "-" else joined(here, place)
+        there = one_word(self.value(_PREVIOUS) or (Word(""),)).text if place == "-" else join_path(here, place)
         if there and UNKNOWN not in there and not there.startswith("~"):
             there = posixpath.normpath(there)
         self.set(_PREVIOUS, (Word(here),))
@@ -267,13 +266,13 @@ class State:
 
     # Files.
 
-    def note_files(self, command: Command) -> None:
-        """Note the files that a command writes."""
+    def record_writes(self, command: Command) -> None:
+        """Record the files that a command writes."""
         adds = any(one.operator.endswith(">>") for one in command.redirects)
         for path in files_written(command):
             before = self.writers(path)
             if before and self._branching and not adds:
-                command = replace(command, prints=None)
+                command = replace(command, stdout_text=None)
             self._files[path] = (*before, command) if adds or self._branching else (command,)
         if command.name == "ln":
             sources = [word.text for word in Options.of(command.args).operands]
@@ -281,19 +280,19 @@ class State:
                 self._links[sources[1].rstrip("/")] = sources[0]
 
     def writers(self, path: str) -> Flow:
-        """Return the commands that have written a file."""
+        """Return the commands that wrote a file."""
         return self._files.get(path.removeprefix("./"), ())
 
-    def located(self, word: Word) -> Word:
-        """Return a word with the commands that have written the file that it names, and links on its way followed."""
+    def resolve(self, word: Word) -> Word:
+        """Return a path with its symbolic links followed and with the commands that wrote the file as producers."""
         for link, source in self._links.items():
             if word.text.startswith(f"{link}/"):
                 word = replace(word, text=source.rstrip("/") + word.text[len(link) :])
-        return word if word.fed_by or not self._files else replace(word, fed_by=self.writers(word.text))
+        return word if word.producers or not self._files else replace(word, producers=self.writers(word.text))
 
-    def by_path(self, word: Word) -> Word:
-        """Return the name of a program, or the file that the text has written for PATH to find it."""
+    def resolve_program(self, word: Word) -> Word:
+        """Return the name of a program, or the file that the text wrote into a directory of its own PATH."""
         if "PATH" not in self.variables or "/" in word.text:
             return word
         found = next((path for path in self._files if "/" in path and posixpath.basename(path) == word.text), None)
-        return Word(found, fed_by=self._files[found]) if found and word.text else word
+        return Word(found, producers=self._files[found]) if found and word.text else word

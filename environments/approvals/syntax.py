@@ -1,4 +1,4 @@
-"""Syntax trees of shell text by tree-sitter, and the forms in which they are not those of the shell."""
+"""The tree-sitter parser for shell text, and corrections where its syntax tree differs from the shell's reading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from environments.approvals.bounds import Bounds, TooMuchError
+from environments.approvals.budget import Budget, TooMuchError
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 _LIBRARIES = ("tree_sitter", "tree_sitter_bash")
 _MAX_PIPES = 4000
 _SHORT = 2000
-"""A text of so many bytes is parsed soon whatever it holds."""
+"""Any text of so many bytes is parsed quickly."""
 _NOT_ASCII = re.compile(rb"[^\x00-\x7f]")
-"""Bytes that are part of words for the shell. tree-sitter-bash takes some such characters for blanks, and at others the
-process ends: `{\\U0010ffff` is looked up behind the end of a table."""
+"""Bytes that the shell takes as parts of words. tree-sitter-bash takes some such characters for blanks, and crashes the
+process at others: `{\\U0010ffff` is looked up behind the end of a table."""
 _LONE_SLASH = re.compile(rb"(\s)/(?=\s+\]\])")
-"""`[[ -d / ]]`, in which tree-sitter takes the slash for the sign of a division."""
+"""`[[ -d / ]]`. tree-sitter takes the slash for a division."""
 _TESTS = frozenset({"binary_expression", "unary_expression", "parenthesized_expression", "postfix_expression"})
 
 
 def has_parser() -> bool:
-    """Return True if the libraries of the extra `approvals` are installed. Nothing is imported."""
+    """Return True if the libraries of the extra `approvals` are installed. The check imports no library."""
     return _missing() is None
 
 
@@ -38,7 +38,7 @@ def require_parser(what: str) -> None:
         what: The feature that needs them.
 
     Raises:
-        MissingExtraError: One is not installed.
+        MissingExtraError: A library is not installed.
     """
     if missing := _missing():
         from environments.extras import missing_library
@@ -59,28 +59,28 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-def parse(text: str, bounds: Bounds) -> tuple[Node, bytes, bool]:
-    """Return the tree of a text, the text whose places the nodes name, and whether all of it was understood.
+def parse(text: str, budget: Budget) -> tuple[Node, bytes, bool]:
+    """Return the syntax tree of a text, the bytes to which its positions refer, and True if the tree has no error.
 
     Raises:
-        TooMuchError: Parsing takes too long, as errors can make the time grow with the square of the length.
+        TooMuchError: Parsing takes too long. The time can grow with the square of the length after errors.
     """
     source = text.replace("\0", "").encode(errors="replace")
-    root = _parsed(source, bounds)
+    root = _parsed(source, budget)
     if root.has_error and _LONE_SLASH.search(source):
         source = _LONE_SLASH.sub(rb'\1"/"', source)
-        root = _parsed(source, bounds)
+        root = _parsed(source, budget)
     return root, source, not (root.has_error and _has_error(root))
 
 
-def _parsed(source: bytes, bounds: Bounds) -> Node:
-    if source.count(b"|") > _MAX_PIPES or bounds.is_late():
+def _parsed(source: bytes, budget: Budget) -> Node:
+    if source.count(b"|") > _MAX_PIPES or budget.is_late():
         raise TooMuchError
     source = _NOT_ASCII.sub(b".", source)
     parser = _parser()
     if len(source) > _SHORT:
         try:
-            parser.parse(lambda offset, _: source[offset:], progress_callback=bounds.is_late)
+            parser.parse(lambda offset, _: source[offset:], progress_callback=budget.is_late)
         except ValueError:  # interrupted
             parser.reset()
             raise TooMuchError from None
@@ -92,7 +92,7 @@ def _text(node: Node | None) -> bytes:
 
 
 def touching(source: bytes, nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """Return nodes in groups between which there is no blank: each is one word, of which tree-sitter may make two."""
+    """Return nodes in groups without blanks inside: each group is a word, of which tree-sitter may make two."""
     group: list[Node] = []
     for node in nodes:
         between = source[group[-1].end_byte : node.start_byte] if group else b""
@@ -116,23 +116,23 @@ def test_words(node: Node) -> Iterator[Node]:
 
 
 def begins_line(source: bytes, before: Node, node: Node) -> bool:
-    """Whether an unquoted end of a line stands between two words, or in the beginning of the second.
+    """Return True if an unquoted newline is between two words, or at the start of the second.
 
-    tree-sitter takes two lines for one command where the second begins with a backslash.
+    tree-sitter takes two lines for a single command where the second begins with a backslash.
     """
     between = source[before.end_byte : node.start_byte + (node.type in ("word", "concatenation"))]
     return b"\n" in between.replace(b"\\\n", b"")
 
 
 def is_here_string(node: Node, before: Node | None) -> bool:
-    """Whether tree-sitter has made an error and a redirection of `<<<`, as it does behind another redirection."""
+    """Return True for a `<<<` parsed as an error and a redirection, as tree-sitter does behind another redirection."""
     if any(child.is_error and _text(child) == b"<<" for child in node.children):
         return True
     return before is not None and before.is_error and _text(before) == b"<<" and before.end_byte == node.start_byte
 
 
 def ends_clearly(source: bytes, node: Node, name: str) -> bool:
-    """Whether a here-document ends where tree-sitter says, which passes over ends behind `$`, or takes one too soon."""
+    """Return True if tree-sitter found the right end of a here-document, not an end too late or too soon."""
     end = next((child.end_byte for child in node.children if child.type == "heredoc_end"), None)
     if end is None:
         return True
@@ -143,7 +143,7 @@ def ends_clearly(source: bytes, node: Node, name: str) -> bool:
 
 
 def starts_itself(name: Node, body: Node) -> bool:
-    """Whether a function calls itself in a pipeline or in the background."""
+    """Return True for a fork bomb: a function that calls itself in a pipeline or in the background."""
     nodes = [(body, False)]
     while nodes:
         node, apart = nodes.pop()
@@ -156,7 +156,7 @@ def starts_itself(name: Node, body: Node) -> bool:
 
 
 def _has_error(root: Node) -> bool:
-    """Whether there is an error in a tree that is no form that is read as it should be."""
+    """Return True if a tree has an error other than the benign ones."""
     nodes = [root]
     while nodes:
         node = nodes.pop()
@@ -167,7 +167,7 @@ def _has_error(root: Node) -> bool:
 
 
 def _is_benign(node: Node) -> bool:
-    """Whether an error of tree-sitter is a form that is read as it should be."""
+    """Return True for an error of tree-sitter in a correctly read form."""
     behind = node.next_sibling
     adjoins = behind is not None and behind.start_byte == node.end_byte
     return _text(node) == b"<<" and adjoins and _text(behind).startswith(b"<")

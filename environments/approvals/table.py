@@ -1,16 +1,16 @@
-"""Reads tables of rules over programs, leading words, options and operands, and holds commands against them.
+"""Tables of policy rules over programs, leading words, options and operands, and their match with commands.
 
-A line that begins with `=` is the deed of the rows below it: a reason, in which `{}` stands for the operand or for
-what is lost by it. A row has up to four columns between `;`:
+A line with `=` in front is the reason for the rows below. `{}` in a reason stands for the operand or for the loss. A
+row has up to four columns, separated by `;`:
 
-1. programs; behind a colon the leading words, with `|` between alternatives and `...` before a word that may stand
+1. programs; behind a colon the leading words, with `|` between alternatives, and `...` in front of a word that may be
    among the next five,
-2. options of which one is given, with `&` between groups of them; `-o=x` has a value, a word without a dash is an
-   argument,
-3. options of which none is given,
-4. operands: a condition `?name`, a selection of the operands that count, and their class; each may be missing. A class
-   is a name, or a pattern behind `~`. A selection is a name, `of=` for operands that begin so, or the options, joined
-   by commas, whose values count.
+2. required options, at least a single option of each group, with `&` between groups; `-o=x` is an option with a value,
+   a word without a dash is an argument,
+3. excluded options,
+4. operands: a condition `?name`, a selection of operands, and a classifier; each is optional. A classifier is a name,
+   or a regular expression behind `~`. A selection is a name, a prefix such as `of=`, or options joined by commas, whose
+   values are selected.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import cast
 
-from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Options, Word
 from environments.approvals.globs import names_of
-from environments.approvals.options import Options
 
 Class = Callable[[Word, Command], str | None]
-"""Returns what is lost by an operand; None for a harmless one."""
+"""Returns the loss by an operand; None for a harmless operand."""
 Selection = Callable[[Command, Options, Sequence[Word]], Iterable[Word]]
-"""Returns some of the operands behind the leading words."""
+"""Selects from the operands behind the leading words."""
 Condition = Callable[[Command], bool]
 
 _INTERPRETERS = frozenset(["python", "pypy", "ruby", "php", "node", "perl"])
@@ -42,23 +41,23 @@ _SELECTIONS: Mapping[str, Selection] = {
 }
 
 
-_TRIES = frozenset(["help", "dry-run", "dryrun", "simulate", "just-print"])
-"""Options of a program that only tells what it would do; one that does not know them fails."""
+_DRY_RUN = frozenset(["help", "dry-run", "dryrun", "simulate", "just-print"])
+"""Options of a dry run. A program without such an option fails."""
 
 
-def _tries(options: Options) -> bool:
-    return not _TRIES.isdisjoint(options.names) and not any(value in ("none", "false") for _, value in options.values)
+def _is_dry_run(options: Options) -> bool:
+    return not _DRY_RUN.isdisjoint(options.names) and not any(value in ("none", "false") for _, value in options.values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    deed: str
+    reason: str
     words: tuple[tuple[str, ...], ...]
-    having: tuple[tuple[str, ...], ...]
-    unless: tuple[str, ...]
+    required: tuple[tuple[str, ...], ...]
+    excluded: tuple[str, ...]
     condition: Condition | None
     selection: Selection
-    of_class: Class | None
+    classifier: Class | None
 
 
 class Table:
@@ -66,8 +65,8 @@ class Table:
 
     Args:
         rules: The rows.
-        valued: Lines of programs, a colon, and their options that are followed by a value.
-        names: The functions and patterns that the rows name.
+        valued: Lines of programs, a colon, and their options with a value.
+        names: The functions and regular expressions named in the rows.
     """
 
     def __init__(
@@ -78,39 +77,39 @@ class Table:
         for line in valued.strip().splitlines():
             programs, _, options = line.partition(":")
             self._valued.update(dict.fromkeys(programs.split(), tuple(options.split())))
-        deed = ""
+        reason = ""
         for line in filter(None, map(str.strip, rules.splitlines())):
             if line.startswith("= "):
-                deed = line[2:]
+                reason = line[2:]
                 continue
             columns = [*map(str.strip, line.split(";")), "", "", ""]
             programs, _, words = columns[0].partition(":")
-            row = _row(deed, words, columns[1], columns[2], columns[3].split(), names or {})
+            row = _row(reason, words, columns[1], columns[2], columns[3].split(), names or {})
             for program in programs.split():
                 self._rows.setdefault(program, []).append(row)
         self.programs = frozenset(self._rows)
-        """All programs that have a row."""
+        """All programs with a row."""
         self.plain = frozenset(name for name, rows in self._rows.items() if not any(row.words for row in rows))
-        """Those without subcommands."""
+        """The programs without subcommands."""
         self.bare = frozenset(name for name, rows in self._rows.items() if any(map(_is_bare, rows)))
-        """Those that need no argument."""
+        """The programs whose row needs no argument."""
 
     def reason(self, command: Command) -> str | None:
-        """Return the deed of the first row that fits a command; None if none does."""
+        """Return the reason of the first row that matches a command; None without a match."""
         for name, args in self._programs(command):
             options = Options.of(args, self._valued.get(name, ()))
-            if _tries(options) or ("version" in options.names and not options.operands):
+            if _is_dry_run(options) or ("version" in options.names and not options.operands):
                 continue
             for row in self._rows[name]:
-                operands = _behind(row.words, options.operands)
+                operands = _after_words(row.words, options.operands)
                 if operands is not None and (reason := _fits(row, command, options, operands)):
                     return reason
         return None
 
     def _programs(self, command: Command) -> Iterator[tuple[str, Sequence[Word]]]:
-        """Return the programs of the table that a command may be, with their arguments.
+        """Return the possible programs of a command in the table, with their arguments.
 
-        That is also a script or a module that an interpreter is given: `python -m pip`, `python manage.py`.
+        An interpreter's script or module counts too: `python -m pip`, `python manage.py`.
         """
         name = command.name
         if name in self._rows:
@@ -124,7 +123,7 @@ class Table:
         if command.words[0].text.startswith(("/etc/init.d/", "/etc/rc.d/")) and "service" in self._rows:
             yield "service", (Word(name), *command.args)
         if name in _INTERPRETERS:
-            options = Options.of(command.args, ("-m", "-W", "-X", "-c", "-e", "-r", "-d"), first_ends=True)
+            options = Options.of(command.args, ("-m", "-W", "-X", "-c", "-e", "-r", "-d"), stop_at_operand=True)
             module = options.value("-m")
             script = module or (options.operands[0].text.rpartition("/")[2] if options.operands else "")
             if script in self._rows:
@@ -136,25 +135,25 @@ def _may_be_another(program: Word) -> bool:
 
 
 def _is_bare(row: _Row) -> bool:
-    return not (row.words or row.having or row.condition or row.of_class)
+    return not (row.words or row.required or row.condition or row.classifier)
 
 
 def _row(
-    deed: str,
+    reason: str,
     words: str,
-    having: str,
-    unless: str,
+    required: str,
+    excluded: str,
     operands: list[str],
     names: Mapping[str, Class | Selection | Condition | str],
 ) -> _Row:
     condition: Condition | None = None
     selection: Selection = _SELECTIONS["all"]
-    of_class: Class | None = None
+    classifier: Class | None = None
     for part in operands:
         if part.startswith("?"):
             condition = cast(Condition, names[part[1:]])
         elif part.startswith("~"):
-            of_class = _pattern(part[1:])
+            classifier = _pattern(part[1:])
         elif part.endswith("="):
             selection = _beginning(part)
         elif part.startswith("-"):
@@ -165,10 +164,10 @@ def _row(
             selection = _SELECTIONS[part]
         else:
             named = names[part]
-            of_class = _pattern(named) if isinstance(named, str) else cast(Class, named)
-    groups = tuple(tuple(group.split()) for group in having.split("&")) if having else ()
+            classifier = _pattern(named) if isinstance(named, str) else cast(Class, named)
+    groups = tuple(tuple(group.split()) for group in required.split("&")) if required else ()
     alternatives = tuple(tuple(str(names.get(word, word)).split("|")) for word in words.split())
-    return _Row(deed, alternatives, groups, tuple(unless.split()), condition, selection, of_class)
+    return _Row(reason, alternatives, groups, tuple(excluded.split()), condition, selection, classifier)
 
 
 def _pattern(text: str) -> Class:
@@ -186,8 +185,8 @@ def _values_of(names: tuple[str, ...]) -> Selection:
     return lambda command, options, operands: (Word(text) for name, text in options.values if name in names)
 
 
-def _behind(words: tuple[tuple[str, ...], ...], operands: Sequence[Word]) -> Sequence[Word] | None:
-    """Return the operands behind leading words; None if those are others."""
+def _after_words(words: tuple[tuple[str, ...], ...], operands: Sequence[Word]) -> Sequence[Word] | None:
+    """Return the operands behind leading words; None if the leading words differ."""
     for at, names in enumerate(words):
         if names == ("...",):
             left = range(at, min(len(operands), at + 5))
@@ -203,27 +202,27 @@ def _is_one(text: str, names: tuple[str, ...]) -> bool:
 
 
 def _fits(row: _Row, command: Command, options: Options, operands: Sequence[Word]) -> str | None:
-    if any(_given(option, options, command) for option in row.unless):
+    if any(_given(option, options, command) for option in row.excluded):
         return None
-    if not all(any(_given(option, options, command) for option in group) for group in row.having):
-        # An expansion without quotes may be the options that are missing, and then is no operand.
+    if not all(any(_given(option, options, command) for option in group) for group in row.required):
+        # An unquoted expansion may be the missing options, and then is no operand.
         left = [word for word in operands if word.quoted or not word.text.startswith(UNKNOWN)]
-        if row.of_class is None or len(left) == len(operands):
+        if row.classifier is None or len(left) == len(operands):
             return None
         operands = left
     if row.condition and not row.condition(command):
         return None
-    if row.of_class is None:
-        return row.deed.format(command.name)
+    if row.classifier is None:
+        return row.reason.format(command.name)
     for word in row.selection(command, options, operands):
-        lost = row.of_class(word, command)
+        lost = row.classifier(word, command)
         if lost is not None:
-            return lost if lost.startswith(UNSEEN) else row.deed.format(lost.replace(UNKNOWN, "..."))
+            return lost if lost.startswith(UNSEEN) else row.reason.format(lost.replace(UNKNOWN, "..."))
     return None
 
 
 def _given(option: str, options: Options, command: Command) -> bool:
-    """Return True if an option, or an argument without a dash, is given, in any spelling."""
+    """Return True if an option, or an argument without a dash, is present in any spelling."""
     kind, name, value = _split(option)
     if kind == "valued":
         return any(one == name and fnmatchcase(text.lower(), value) for one, text in options.values)
@@ -236,7 +235,7 @@ def _given(option: str, options: Options, command: Command) -> bool:
 
 @cache
 def _split(option: str) -> tuple[str, str, str]:
-    """Return the kind of an option of a table, its name, and the pattern of its value."""
+    """Return the kind of an option in a table, its name, and the glob of its value."""
     if option.startswith("-") and "=" in option:
         name, _, value = option.partition("=")
         return "valued", name, value

@@ -158,7 +158,7 @@ def start_errors(action: str) -> Iterator[None]:
     """Turn an error of the engine into an EnvironmentStartError.
 
     Args:
-        what: The failed action, for the message.
+        action: The failed action, for the message.
 
     Raises:
         EnvironmentStartError: The engine refused or could not be reached.

@@ -83,8 +83,8 @@ class DockerEnvironment(ContainerEnvironment):
 
     @property
     def owns_all_processes(self) -> bool:
-        # `--pid` shares process ids with other containers. Beside other environments of this process, the first alone
-        # acts for all: their turns are never told apart.
+        # `--pid` shares process ids with other containers. In a kept container that environments of this process share,
+        # only the first may stop all processes, as their turns cannot be told apart.
         return "PidMode" not in self._options.host and self._is_first
 
     @property

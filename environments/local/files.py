@@ -28,9 +28,9 @@ from environments.local_files import (
 )
 from environments.loop import in_worker
 from environments.options import means_directory
+from environments.progress import Counter
 from environments.shell.files import ShellFiles
 from environments.shell.transfer import Runner
-from environments.starting import Counter
 from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:

@@ -149,7 +149,7 @@ class AllowList:
         """Refuse a host that is not listed.
 
         Raises:
-            RefusedError: The host is not listed.
+            HostRefusedError: The host is not listed.
         """
         if not self._covers(host, port):
             raise HostRefusedError(
@@ -166,7 +166,7 @@ class AllowList:
             found: Its addresses; an address itself, if `host` is one.
 
         Raises:
-            RefusedError: The host is not listed, or has no allowed address.
+            HostRefusedError: The host is not listed, or has no allowed address.
         """
         self.check(host, port)
         chosen = [address for address in found if is_public(address) or self._covers(address, port)]

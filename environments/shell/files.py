@@ -23,6 +23,7 @@ from environments.files import ANY, BrokenCondition, FileStatus, TargetFiles, Wr
 from environments.local_files import PERMISSIONS, PIECE, open_regular, read_pieces, replace_file
 from environments.loop import in_worker
 from environments.options import means_directory
+from environments.progress import Reporter
 from environments.result import CommandResult
 from environments.shell.dialect.files import (
     EXPLAIN,
@@ -71,7 +72,6 @@ from environments.shell.transfer import (
     run_producer,
     run_reader,
 )
-from environments.starting import Reporter
 from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from environments.loop import STOP_LIMIT, current, done_within, in_worker, run, 
 from environments.starting import Start, current_start, stop_reason, stopped_error
 
 if TYPE_CHECKING:
+    from environments.progress import Reporter
     from environments.shell.environment import PersistentShellEnvironment
-    from environments.starting import Reporter
 
 CLOSE_GRACE = 5.0
 """Seconds for a stopped start during `cleanup`. A slower start removes its own resources later."""

@@ -17,11 +17,11 @@ from environments.shell.dialect.files import FUNCTIONS
 from environments.shell.lifecycle import weak_proxy
 
 if TYPE_CHECKING:
+    from environments.progress import Counter
     from environments.shell.environment import PersistentShellEnvironment
     from environments.shell.oneshot import Write
     from environments.shell.stream import Stream
     from environments.shell.users import TargetUser
-    from environments.starting import Counter
 
 T = TypeVar("T")
 TIME_LIMIT = 60.0

@@ -1,4 +1,4 @@
-"""One authenticated connection to an SSH server, with a keepalive that detects its loss."""
+"""One connection to an SSH server: handshake, keepalive, and detection of its loss."""
 
 from __future__ import annotations
 

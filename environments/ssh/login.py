@@ -24,7 +24,7 @@ CONNECT_TIMEOUT = 20.0
 _USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 """Names of keys in ~/.ssh that are offered without a configured key."""
 _PUBLIC = re.compile(rb"(ssh|ecdsa|sk-\w+)-\S+ AAAA|---- BEGIN SSH2 PUBLIC KEY")
-_KEY_HINT = "Tell where the private key is by key (TERMINAL_SSH_KEY)"
+_KEY_HINT = "Set key (TERMINAL_SSH_KEY) to the path of a private key"
 
 
 def failure_message(route: Route, own: SSHSettings, error: Exception, *, after_key_exchange: bool) -> str:

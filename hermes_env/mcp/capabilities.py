@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from environments import BaseEnvironment, create_environment
 from environments.approvals import Approver
 from environments.errors import SettingsError
-from environments.starting import OnProgress, Progress
+from environments.progress import OnProgress, Progress
 from environments.validation import closest
 from hermes_env.schemas.toolset import BUILT_IN, Toolset
 

@@ -11,7 +11,7 @@ import anyio
 from mcp.server.context import ServerRequestContext
 from mcp.types import LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParams
 
-from environments.starting import Progress
+from environments.progress import Progress
 from hermes_env.progress import described
 
 INTERVAL = 0.25

@@ -20,7 +20,7 @@ from environments import BaseEnvironment
 from environments.approvals import Deny, Request
 from environments.errors import TerminalError
 from environments.loop import in_worker
-from environments.starting import Progress
+from environments.progress import Progress
 from hermes_env.aio.calls import in_thread, to_its_end
 from hermes_env.mcp.capabilities import ClientCapabilities
 from hermes_env.mcp.elicitation import FORM, Approvals, has_forms

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from environments import BaseEnvironment, CallCancelledError, CancelScope
+from environments.progress import Progress
 from environments.shell import run
 from environments.shell.kill import ProcessTree
-from environments.starting import Progress
 
 
 def half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from environments.approvals import destructive
-from environments.approvals.bounds import MAX_CHARACTERS
+from environments.approvals.budget import MAX_CHARACTERS
 
 SIGNS = "'\"\\$`;&|()<>{}[]*?~#!=+ \t\n\0\ufffc\ud800é"
 WORDS = (

@@ -9,8 +9,8 @@ import pytest
 from targets import backends
 
 from environments import BaseEnvironment, create_environment
-from environments import starting as progress_module
-from environments.starting import Progress, Reporter
+from environments import progress as progress_module
+from environments.progress import Progress, Reporter
 
 SIZE = 2_000_000
 

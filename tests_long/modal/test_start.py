@@ -11,7 +11,7 @@ from standins.in_process import Make
 from targets.stopped_starts import WAYS, Stop, by_interrupt, our_threads
 
 from environments.conformance.check import wait_until
-from environments.starting import Progress
+from environments.progress import Progress
 
 each_way = pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
 

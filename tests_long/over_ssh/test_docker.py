@@ -25,7 +25,7 @@ from environments import (
 )
 from environments.conformance.check import wait_until
 from environments.docker import DockerEnvironment
-from environments.starting import Progress
+from environments.progress import Progress
 
 Over = dict[str, object]
 COMMANDS = 20

@@ -79,7 +79,7 @@ def test_a_command_whose_judging_fails_is_asked_about(monkeypatch: pytest.Monkey
     def fail(command: object) -> str:
         raise IndexError
 
-    monkeypatch.setattr(policy, "deed", fail)
+    monkeypatch.setattr(policy, "destructive_reason", fail)
     assert destructive("ls") == "cannot be seen through: judging it failed (IndexError)"
 
 

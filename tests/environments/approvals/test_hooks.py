@@ -10,7 +10,7 @@ from targets.plain_local import PlainLocal
 
 from environments import BaseEnvironment, CallCancelledError, DeniedError, load_settings
 from environments.approvals import Allow, Ask, CommandRequest, Deny, destructive_commands
-from environments.approvals.asking import MAX_QUESTIONS
+from environments.approvals.hooks import MAX_QUESTIONS
 from environments.cancellation import CancelScope
 
 Make = Callable[..., BaseEnvironment]

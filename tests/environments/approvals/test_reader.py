@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from environments.approvals.bounds import MAX_CHARACTERS
+from environments.approvals.budget import MAX_CHARACTERS
 from environments.approvals.command import UNKNOWN
 from environments.approvals.reader import read
 

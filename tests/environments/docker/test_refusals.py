@@ -18,7 +18,7 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_settings_of_a_new_container_are_refused_along_with_one_to_join():
-    with pytest.raises(SettingsError, match=r"image, network, container_persistent are for a new one"):
+    with pytest.raises(SettingsError, match=r"image, network, container_persistent are for a new target"):
         create_environment("docker", container="web", image="x", network=False, container_persistent=True)
     with pytest.raises(UnsupportedError, match="container_memory, container_pids"):
         create_environment("docker", container="web", container_memory=64, container_pids=9)
@@ -46,7 +46,7 @@ def test_a_container_that_an_argument_names_overrides_what_is_configured_for_new
     assert load_settings("docker").docker.container == "web"
     assert load_settings("docker", image="y").docker.container is None
     monkeypatch.setenv("TERMINAL_DOCKER_IMAGE", "z")
-    with pytest.raises(SettingsError, match="image, network are for a new one"):
+    with pytest.raises(SettingsError, match="image, network are for a new target"):
         load_settings("docker").own.check(load_settings("docker"))
 
 

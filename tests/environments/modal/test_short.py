@@ -60,7 +60,7 @@ def test_settings_that_cannot_be_are_refused_by_name():
         ({"env": {"no name": "x"}}, "env and forward_env of backend 'modal'"),
         ({"sandbox_timeout": 86_401}, "sandbox_timeout"),
         ({"ports": [8000], "network": False}, "contradict"),
-        ({"sandbox": "sb-1", "image": "x", "ports": [80]}, "image, ports are for a new one"),
+        ({"sandbox": "sb-1", "image": "x", "ports": [80]}, "image, ports are for a new target"),
         ({"sandbox": "my sandbox"}, "the id of one sandbox"),
     ]
     for settings, words in rows:

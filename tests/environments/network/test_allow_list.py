@@ -208,5 +208,5 @@ def test_a_list_of_config_yaml_is_read_as_other_lists_are(configure: Callable[[s
 
 
 def test_a_container_that_runs_already_is_given_none() -> None:
-    with pytest.raises(SettingsError, match="network is for a new one"):
+    with pytest.raises(SettingsError, match="network is for a new target"):
         create_environment("docker", container="some", network=["example.org"])

@@ -17,8 +17,8 @@ from targets.local_shells import WAYS, local, per_command, without_bash
 from environments import BaseEnvironment, TerminalError
 from environments.conformance.check import wait_until
 from environments.loop import Call, run, spawn
+from environments.progress import Progress
 from environments.shell.transfer import ReadableOutput, run_reader
-from environments.starting import Progress
 
 Make = Callable[[Path], BaseEnvironment]
 LARGE = 3_000_000
@@ -31,7 +31,7 @@ def contents(folder: Path) -> set[str]:
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """A directory on either side, each with a large file; and progress is told of each piece."""
-    monkeypatch.setattr("environments.starting.INTERVAL", 0)
+    monkeypatch.setattr("environments.progress.INTERVAL", 0)
     here, there = tmp_path / "here", tmp_path / "there"
     for place in (here, there):
         place.mkdir()

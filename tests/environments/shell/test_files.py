@@ -267,7 +267,7 @@ def test_a_program_that_misses_the_signal_ends_and_leaves_no_part_of_a_file(
         f": >{programs}/ended",
     )
     monkeypatch.setattr(PlainLocal, "first_programs", programs)
-    monkeypatch.setattr("environments.starting.INTERVAL", 0)
+    monkeypatch.setattr("environments.progress.INTERVAL", 0)
     with without_bash(there) as env:
         env.progress.callback = lambda progress: progress.done and wait_until((programs / "begun").exists)
         with pytest.raises(TerminalError, match="became shorter"):

@@ -11,7 +11,7 @@ from targets.processes import having
 
 from environments import BaseEnvironment, EnvironmentSession, TerminalError
 from environments import session as session_module
-from environments.approvals.decision import CommandRequest
+from environments.approvals.hooks import CommandRequest
 from environments.conformance.check import wait_until
 
 

@@ -17,10 +17,11 @@ from environments import CommandResult, EnvironmentStartError, TerminalError, lo
 from environments.cancellation import CancelScope, start_limit
 from environments.conformance.check import wait_until
 from environments.errors import CallCancelledError, StartStoppedError
+from environments.progress import Progress
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
-from environments.starting import Progress, current_start
+from environments.starting import current_start
 
 
 class Slow(PersistentShellEnvironment):

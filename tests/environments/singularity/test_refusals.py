@@ -35,7 +35,7 @@ def test_a_bind_of_another_form_is_refused() -> None:
 
 
 def test_settings_of_a_new_instance_are_refused_along_with_one_to_join() -> None:
-    with pytest.raises(SettingsError, match=r"image, network are for a new one"):
+    with pytest.raises(SettingsError, match=r"image, network are for a new target"):
         create_environment("singularity", instance="one", image="x", network=False)
     with pytest.raises(UnsupportedError, match="container_memory"):
         create_environment("singularity", instance="one", container_memory=64)

@@ -15,9 +15,9 @@ from targets.stopped_starts import Stop, by_a_limit, by_cleanup, by_interrupt, b
 from environments import EnvironmentStartError, SettingsError, create_environment
 from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
+from environments.progress import Progress
 from environments.ssh import link as ssh_link
 from environments.ssh.stream import remote_command
-from environments.starting import Progress
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from environments import DeniedError, TerminalError, create_environment
 from environments.approvals import CommandRequest
 from environments.conformance.check import wait_until
 from environments.errors import TargetFileNotFoundError
-from environments.starting import Progress
+from environments.progress import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
@@ -259,7 +259,7 @@ async def test_an_environment_is_in_use_until_a_command_has_ended(env: AsyncEnvi
 def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:
     code = f"""
 import anyio
-from environments.starting import Progress
+from environments.progress import Progress
 from hermes_env.aio import AsyncEnvironment
 
 async def main():

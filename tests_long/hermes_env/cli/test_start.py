@@ -11,7 +11,7 @@ import pytest
 from targets.command_line import CommandLine, Start, in_this_process, terminal_shown
 from targets.silent_server import Silent, silent_server
 
-from environments.starting import Progress
+from environments.progress import Progress
 from hermes_env import progress
 from hermes_env.progress import described
 

@@ -1,16 +1,16 @@
-"""Bounds of what is read, so that reading ends soon whatever a text holds."""
+"""The budget of reading a shell text: characters and processor time, so that hostile text is given up soon."""
 
 from __future__ import annotations
 
 import time
 
 MAX_CHARACTERS = 50_000
-"""A longer text is not read at all. Commands that carry a file in a here-document are mostly shorter."""
+"""Limit of a text. Commands with a whole file in a here-document are mostly shorter."""
 MAX_VALUE = 20_000
-"""Characters of a longer value or output are not followed: values made of values grow fast."""
+"""Limit of a followed value or output, in characters: values made of values grow fast."""
 _MAX_COST = 3 * MAX_CHARACTERS
 _MAX_SECONDS = 0.2
-"""The time of the processor after which reading ends. Everyday commands take a thousandth of it."""
+"""Limit of processor time. Everyday commands take a thousandth."""
 
 
 class TooMuchError(Exception):
@@ -20,22 +20,22 @@ class TooMuchError(Exception):
         super().__init__("it is too long, or unfolds to too much, to be judged")
 
 
-class Bounds:
-    """Time and characters that are left for a text."""
+class Budget:
+    """The time and characters left for reading a text."""
 
     def __init__(self) -> None:
         self._left = _MAX_COST
         self._ends = time.thread_time() + _MAX_SECONDS
 
     def is_late(self, *_: object) -> bool:
-        """Return True if the time has passed."""
+        """Return True once the time is up."""
         return time.thread_time() > self._ends
 
     def spend(self, characters: int) -> None:
-        """Take characters off those that are left.
+        """Charge characters.
 
         Raises:
-            TooMuchError: None are left.
+            TooMuchError: The budget is exceeded.
         """
         self._left -= characters
         if self._left < 0:

@@ -1,4 +1,4 @@
-"""Patterns of commands in the section `approvals:` of config.yaml, and the words that a pattern has to name."""
+"""The allow list of config.yaml: patterns of allowed commands, and the words that a pattern must name literally."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from environments.approvals.command import Command, Redirect, Word
-from environments.approvals.runners import is_runner
+from environments.approvals.wrappers import is_wrapper
 from environments.errors import SettingsError
 
 _ANY = "*"
 _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 _ANY_FILE = ("*", "?", "[")
-"""Beginnings of a pattern of file names that may become an option."""
+"""First characters of a glob from which the shell may make an option."""
 _EVERY = 1_000_000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?[-+]?=", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class _Powers:
-    """The words by which a program runs or writes something, beside its options."""
+    """The words with which a program runs another program or writes a file, beside its options."""
 
     operands: int = 0
-    """The number of first operands that are program text, are evaluated, or name what is set or written."""
+    """The number of leading operands that are program text, are evaluated, or name a variable or file to write."""
     valued: str = ""
-    """Options that are followed by a harmless value, which is no operand."""
+    """Options followed by a harmless value, which is no operand."""
     texts: str = ""
-    """Options that are followed by program text, in place of the first operand."""
+    """Options followed by program text, in place of the first operand."""
     evaluating: str = ""
     """Options with which every operand is evaluated."""
     bundled: bool = False
-    """True if its first word may be options without a dash."""
+    """True if the first word may be options without a dash."""
     assigns: bool = True
-    """True if an operand such as `name=value` sets something."""
+    """True if an operand such as `name=value` sets a variable."""
     dashes: bool = False
-    """True if `--` ends its options."""
+    """True if `--` ends the options."""
     input: str = ""
-    """`alone` if it reads a program from its input where it has no operand, `always` if it does so anyway."""
+    """`alone` if standard input is program text without an operand, `always` if also with operands."""
 
 
 _COMPARISONS = "-v -R -eq -ne -lt -le -gt -ge"
@@ -73,39 +73,23 @@ _POWERS: dict[str, _Powers] = {
     }.items()
     for program in programs.split()
 }
-"""Programs that run or write by their own words. All that run other programs belong to them too."""
+"""Programs whose words run programs or write files. All wrappers belong to them too."""
 _GIT_TEXTS = frozenset({"config", "bisect", "submodule", "filter-branch", "difftool", "mergetool", "hook"})
 """Subcommands of git whose operands are programs."""
 _RUNS_OTHERS = _Powers()
 
 
-class CommandPattern:
-    """A pattern of `deny` or `ask`.
+class AllowPattern:
+    """A pattern of the allow list.
 
-    It is generous: more words may follow, `*` is any text, and capitals are as small letters.
-    """
+    The pattern is compared with a command word by word, so a command cannot hide behind or within a word. More words
+    may follow only after a final `*`.
 
-    def __init__(self, pattern: str) -> None:
-        self._written = " ".join(pattern.split())
-        self._pattern = self._written.lower()
+    Args:
+        pattern: The pattern.
 
-    def __str__(self) -> str:
-        return self._written
-
-    def fits(self, command: Command) -> bool:
-        """Return True if it names a command, in whichever directory the program lies."""
-        return self.fits_text(command.line) or self.fits_text(" ".join((command.name, *command.texts)))
-
-    def fits_text(self, text: str) -> bool:
-        """Return True if it names a text as a whole."""
-        text = text.lower()
-        return fnmatchcase(text, self._pattern) or fnmatchcase(text, f"{self._pattern} *")
-
-
-class AllowedCommand:
-    """A pattern of `allow`. It is held against a command word by word, so that nothing can be put behind or within.
-
-    Only a `*` that is the last word stands for more words. Raises SettingsError if it cannot be split into words.
+    Raises:
+        SettingsError: The pattern cannot be split into words.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -117,40 +101,40 @@ class AllowedCommand:
         self._more = bool(words) and words[-1] == _ANY
         self._words = words[:-1] if self._more else words
 
-    def is_text(self, text: str) -> bool:
-        """Return True if it is a text as a whole, to the letter."""
+    def equals_text(self, text: str) -> bool:
+        """Return True for the pattern's own text, to the letter."""
         return text.strip() == self._text
 
     def covers(self, command: Command) -> bool:
-        """Return True if it names a command of literal words that sets no variable and writes to no file.
+        """Return True if a command matches, has literal words, sets no variable and writes no file.
 
-        The words by which a program runs or writes something have to stand in the pattern to the letter.
+        The words with which a program runs another program or writes a file must be in the pattern to the letter.
         """
         words = command.words
-        if command.assignments or any(map(_opens_more, command.redirects)):
+        if command.assignments or any(map(_has_effect, command.redirects)):
             return False
         if not words or words[0].glob or not all(word.literal for word in words):
             return False
         if len(words) < len(self._words) or (len(words) > len(self._words) and not self._more):
             return False
-        powers = _POWERS.get(command.name, _RUNS_OTHERS if is_runner(command.name) else None)
+        powers = _POWERS.get(command.name, _RUNS_OTHERS if is_wrapper(command.name) else None)
         if powers and _reads_program(command, powers):
             return False
-        named = _powerful(command, powers) if powers else frozenset()
+        named = _fixed_words(command, powers) if powers else frozenset()
         return all(
-            written == word.text or (at not in named and (written is None or _fits(word, written)))
+            written == word.text or (at not in named and (written is None or _word_matches(word, written)))
             for at, word in enumerate(words)
             for written in (self._words[at] if at < len(self._words) else None,)
         )
 
 
-def _opens_more(redirect: Redirect) -> bool:
+def _has_effect(redirect: Redirect) -> bool:
     """Return True if a redirection writes to a file or opens a connection."""
     target = redirect.target.text
-    return (redirect.writes and target not in _HARMLESS) or target.startswith(("/dev/tcp/", "/dev/udp/"))
+    return (redirect.is_output and target not in _HARMLESS) or target.startswith(("/dev/tcp/", "/dev/udp/"))
 
 
-def _fits(word: Word, pattern: str) -> bool:
+def _word_matches(word: Word, pattern: str) -> bool:
     parts = word.text.split("/")
     if word.glob and any(part.startswith(".") and fnmatchcase("..", part) for part in parts):
         return False
@@ -159,15 +143,15 @@ def _fits(word: Word, pattern: str) -> bool:
 
 
 def _reads_program(command: Command, powers: _Powers) -> bool:
-    """Return True if a program is given on the command's input, where no pattern can name it."""
+    """Return True if standard input is program text, which no pattern can name."""
     opened = any(one.operator.startswith("<") and one.target.text != "/dev/null" for one in command.redirects)
-    if command.given is None and not command.fed_by and not opened:
+    if command.stdin_text is None and not command.producers and not opened:
         return False
     return powers.input == "always" or (powers.input == "alone" and all(map(_is_option, command.texts)))
 
 
-def _powerful(command: Command, powers: _Powers) -> frozenset[int]:
-    """Return the places of the words by which a program runs or writes something."""
+def _fixed_words(command: Command, powers: _Powers) -> frozenset[int]:
+    """Return the positions of the words with which a program runs another program or writes a file."""
     valued, texts = powers.valued.split(), powers.texts.split()
     left = _EVERY if set(powers.evaluating.split()) & set(command.texts) else powers.operands
     found = set()

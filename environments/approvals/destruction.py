@@ -1,4 +1,4 @@
-"""The table of deeds: commands of well-known programs that destroy what does not come back."""
+"""The table of destructive commands of well-known programs, such as removals, overwritten disks and dropped tables."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
-from environments.approvals.options import Options
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Options, Word, word_set
 from environments.approvals.paths import (
     absolute,
     device,
@@ -18,7 +17,6 @@ from environments.approvals.paths import (
     swept,
     wiped,
     wiped_beyond_here,
-    words,
     written,
 )
 from environments.approvals.table import Table
@@ -396,7 +394,7 @@ def _moved(command: Command, options: Options, operands: Sequence[Word]) -> Sequ
 
 
 def _targets(command: Command, options: Options, operands: Sequence[Word]) -> Iterator[Word]:
-    """Return the files that `cp` and its kin write: the last operand, and in it as a directory the sources' names."""
+    """Return the files written by `cp` and the like: the last operand, also as a directory with the sources' names."""
     directory = options.value("-t", "--target-directory")
     target = directory or (operands[-1].text if len(operands) > 1 else "")
     if target:
@@ -406,7 +404,7 @@ def _targets(command: Command, options: Options, operands: Sequence[Word]) -> It
 
 
 def _owned(command: Command, options: Options, operands: Sequence[Word]) -> Sequence[Word]:
-    """Return the files of `chown`, whose first operand is the owner unless a file is named that has it."""
+    """Return the files of `chown`. The first operand is the owner unless `--reference` names a file."""
     of_all = command.name == "setfacl" or any(name.startswith("ref") for name in options.names)
     return operands if of_all else operands[1:]
 
@@ -415,7 +413,7 @@ _NO_ENTRY = ("-H", "-L", "-P")
 
 
 def roots_of(command: Command) -> tuple[Word, ...]:
-    """Return the places where a `find` looks."""
+    """Return the start directories of `find`."""
     roots: list[Word] = []
     for word in command.args:
         if word.text.startswith(("-", "(", "!")) and word.text not in _NO_ENTRY:
@@ -425,7 +423,7 @@ def roots_of(command: Command) -> tuple[Word, ...]:
     return tuple(roots) or (Word("."),)
 
 
-_NARROWING = words(
+_NARROWING = word_set(
     """
     -name -iname -path -ipath -wholename -regex -iregex -mtime -mmin -atime -ctime -newer -size -empty -lname
     -inum -samefile -amin -cmin -newermt -perm -user -group -links
@@ -437,7 +435,7 @@ _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
 
 @lru_cache(maxsize=4)  # asked for each of the roots
 def narrows(command: Command) -> bool:
-    """Return True if a `find` acts on some of the files below its roots, not on all."""
+    """Return True if a condition limits the files below the roots on which `find` acts."""
     texts = command.texts
     if any(one in ("-o", "-or", ",") and other in _ACTIONS for one, other in pairwise(texts)):
         return False
@@ -452,17 +450,17 @@ def _found(word: Word, command: Command) -> str | None:
 
 
 def _unnamed(word: Word, command: Command) -> str | None:
-    """Return the text of an operand that is the output of a command which chooses none, so that it names anything."""
-    for fed in chain(word.fed_by):
+    """Return the text of an operand made from unfiltered output, which may name anything; else None."""
+    for fed in chain(word.producers):
         options = {text.partition("=")[0] for text in fed.texts}
         if fed.name in _CHOOSING or not _MAKING.isdisjoint(fed.texts[:1]) or not _FILTERS.isdisjoint(options):
             return None
-    return word.text if word.fed_by or word.text.startswith("/dev/fd/") else None
+    return word.text if word.producers or word.text.startswith("/dev/fd/") else None
 
 
 _FILTERS = frozenset(["-f", "--filter", "-l", "--selector"])
 _MAKING = frozenset(["run", "create"])
-"""Subcommands that print the name of what they have made."""
+"""Subcommands that print the name of a new container or image."""
 _MODE = re.compile(r"-[rwxXst]+")
 _SETS_USER = re.compile(r"0*[4-7][0-7]{3}|(?:[ugoa]*[-+=][rwxXst]*,)*[uoa]*[+=][rwx]*s[rwxst]*(?:,.*)?")
 _TO_ALL = re.compile(
@@ -471,16 +469,16 @@ _TO_ALL = re.compile(
 
 
 def _mode(command: Command) -> tuple[str, tuple[Word, ...]]:
-    """Return the mode and the files of a `chmod`, whose mode may look like an option."""
-    taken = next((text for text in command.texts if _MODE.fullmatch(text)), "")
+    """Return the mode and the files of `chmod`. A mode such as `-w` looks like an option."""
+    secret_files = next((text for text in command.texts if _MODE.fullmatch(text)), "")
     operands = Options.of([word for word in command.args if not _MODE.fullmatch(word.text)]).operands
-    if taken or any(text.startswith("--ref") for text in command.texts):
-        return taken, operands
+    if secret_files or any(text.startswith("--ref") for text in command.texts):
+        return secret_files, operands
     return (operands[0].text if operands else "", operands[1:])
 
 
 def _opened(word: Word, command: Command) -> str | None:
-    """Return the same as `written`, but None for files of a home: their own permissions are set every day."""
+    """Return the result of `written`, but None in a home, where permissions of files are set every day."""
     if word.glob and word.text.endswith("*"):
         return wiped_beyond_here(word, command)
     return None if word.text.startswith(("~/", "/home/", "/root/")) else written(word, command)
@@ -493,11 +491,11 @@ _CHOOSING = frozenset(["grep", "egrep", "rg", "pgrep", "head", "tail", "lsof"])
 
 
 def _kills_all(command: Command) -> bool:
-    """`kill -1`, `kill 1`, `kill 0`: the first argument may be a signal."""
-    fed_by = [fed for word in command.args for fed in chain(word.fed_by)]
-    fed_by += chain(command.fed_by) if command.carried else ()
-    feeding = {fed.name for fed in fed_by}
-    chosen = [text for fed in fed_by if fed.name in ("pgrep", "pidof", "lsof") for text in fed.texts]
+    """Return True for `kill -1`, `kill 1`, `kill 0`. The first argument may be a signal."""
+    producers = [fed for word in command.args for fed in chain(word.producers)]
+    producers += chain(command.producers) if command.is_nested else ()
+    feeding = {fed.name for fed in producers}
+    chosen = [text for fed in producers if fed.name in ("pgrep", "pidof", "lsof") for text in fed.texts]
     if ("ps" in feeding and feeding.isdisjoint(_CHOOSING)) or any(map(_ANY_PROCESS.fullmatch, chosen)):
         return True
     texts = command.texts
@@ -508,17 +506,17 @@ def _kills_all(command: Command) -> bool:
 
 
 def chain(commands: Sequence[Command]) -> Iterator[Command]:
-    """Go through commands and, for a few steps, those that feed the last of them."""
+    """Return commands and, for a few steps, the producers of the last command."""
     for _ in range(8):
         yield from commands[-8:]
-        commands = commands[-1].fed_by if commands else ()
+        commands = commands[-1].producers if commands else ()
 
 
 def _replaces_jobs(command: Command) -> bool:
-    """`crontab -` and `crontab < file`, unless what it reads has the old jobs in it."""
-    reads = command.fed_by or command.given is not None or command.redirects
+    """Return True for `crontab -` and `crontab < file` without `crontab -l` as producer."""
+    reads = command.producers or command.stdin_text is not None or command.redirects
     words = [text for text in command.texts if text != "-"]
-    return bool(not words and reads and not any(fed.name == "crontab" for fed in command.fed_by))
+    return bool(not words and reads and not any(fed.name == "crontab" for fed in command.producers))
 
 
 _COMMENT_OR_TEXT = re.compile(r"(--[^\n]*|/\*(?:.*?\*/|.*))|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
@@ -534,7 +532,7 @@ _DOCUMENTS = re.compile(
     r"|objects\.all\(\)\.delete|\b(?:delete|destroy)_all\b"
 )
 _FLUSHES = re.compile(r"^[ \t]*(?:flush_?all|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
-CLIENTS = words(
+CLIENTS = word_set(
     """
     psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq snowsql
     sqlplus usql pgcli mycli litecli trino presto hive beeline influx spark-sql isql turso
@@ -549,7 +547,7 @@ _STATEMENT = frozenset(["-c", "--command", "-e", "--execute", "-q", "--query", "
 
 
 def _sql(text: str) -> str | None:
-    """Return what is lost by SQL."""
+    """Return the loss by SQL statements; None if harmless."""
     for statement in _COMMENT_OR_TEXT.sub(lambda found: " " if found[1] else " x ", text).lower().split(";"):
         plain = statement.strip()
         if _DROPS.match(plain):
@@ -562,18 +560,18 @@ def _sql(text: str) -> str | None:
 
 
 def _statements(command: Command) -> Iterator[str]:
-    """Return all texts that a client may be given to run: any argument, and what it reads."""
+    """Return the possible SQL texts of a client: each argument, and standard input."""
     for text in command.texts:
         yield re.sub(r"^(?:-[a-zA-Z]|--[a-z-]+=)", "", text) if text.startswith("-") else text
-    yield command.given or ""
+    yield command.stdin_text or ""
 
 
 def _lost_by_sql(command: Command) -> str | None:
     made = any(
-        option.text in _STATEMENT and word.text.startswith(UNKNOWN) and {fed.name for fed in word.fed_by} != {"cat"}
+        option.text in _STATEMENT and word.text.startswith(UNKNOWN) and {fed.name for fed in word.producers} != {"cat"}
         for option, word in pairwise(command.args)
     )
-    if made or (command.given or "").lstrip().startswith(UNKNOWN):
+    if made or (command.stdin_text or "").lstrip().startswith(UNKNOWN):
         return f"{UNSEEN}: what a database is given to run is made while it runs"
     for path in (found[1] for text in _statements(command) for found in _WRITES_FILE.finditer(text)):
         if lost := written(Word(path), command):
@@ -625,7 +623,7 @@ TABLE = Table(
         "owned": _owned,
         "files": lambda command, options, operands: _mode(command)[1],
         "roots": lambda command, options, operands: roots_of(command),
-        "answered": lambda command: bool(command.given or command.fed_by),
+        "answered": lambda command: bool(command.stdin_text or command.producers),
         "sets_user": lambda command: bool(_SETS_USER.fullmatch(_mode(command)[0]) and _mode(command)[1]),
         "opens_to_all": lambda command: bool(_TO_ALL.fullmatch(_mode(command)[0])),
         "kills_all": _kills_all,
@@ -636,7 +634,7 @@ TABLE = Table(
         ),
         "replaces_jobs": _replaces_jobs,
         "drops_documents": lambda command: any(map(_DOCUMENTS.search, _statements(command))),
-        "reads_flush": lambda command: bool(_FLUSHES.search(command.given or "")),
+        "reads_flush": lambda command: bool(_FLUSHES.search(command.stdin_text or "")),
         "_uninstalls": "remove|rm|purge|autoremove|erase|uninstall|del|delete|autopurge|full-remove",
         "_removes": (
             "delete|delete[-_]*|*-delete|*:delete|*-del|deleteall|del|destroy*|*[-.:]destroy|remove|remove[-_]*|*:remove"
@@ -661,10 +659,10 @@ def _hides_history(command: Command) -> bool:
     return any(map(_HIDES_HISTORY.fullmatch, (*assigned, *declared)))
 
 
-def deed(command: Command) -> str | None:
-    """Return the reason why a command is destructive, apart from what it runs in its turn; None if it is not."""
+def destructive_reason(command: Command) -> str | None:
+    """Return the reason why a command is destructive, apart from its nested commands; None if harmless."""
     for redirect in command.redirects:
-        if redirect.writes and (lost := written(redirect.target, command)):
+        if redirect.is_output and (lost := written(redirect.target, command)):
             return f"it writes to {lost}"
     if _hides_history(command):
         return "it erases or hides the history of commands"

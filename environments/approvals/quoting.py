@@ -1,4 +1,4 @@
-"""Words of shell text: quotes, escapes, brace expansion, splitting."""
+"""Quotes, escapes, brace expansion and word splitting of shell text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from environments.approvals.bounds import TooMuchError
+from environments.approvals.budget import TooMuchError
 from environments.approvals.command import UNKNOWN, Command, Word
 
 _MAX_ALTERNATIVES = 256
@@ -25,12 +25,12 @@ class Piece:
     text: str
     quoted: bool = True
     expanded: bool = False
-    """True for the value of an expansion, which is split at blanks where it is not quoted."""
+    """True for the value of an expansion. Without quotes, blanks split the value."""
     glob: bool = False
-    """True if its text is a pattern of file names though it is quoted: the variable of a loop over `/*`."""
+    """True for a glob despite quotes: the variable of a loop over `/*`."""
     ends: bool = False
-    """True if a new word begins behind it, as between the elements of `"${a[@]}"`."""
-    fed_by: tuple[Command, ...] = ()
+    """True if a new word begins behind the piece, as between the elements of `"${a[@]}"`."""
+    producers: tuple[Command, ...] = ()
 
 
 def plain(text: str, *, quoted: bool) -> list[Piece]:
@@ -41,7 +41,7 @@ def plain(text: str, *, quoted: bool) -> list[Piece]:
 
 
 def unescaped(text: str) -> list[Piece]:
-    """Return the pieces of a text that is not quoted."""
+    """Return the pieces of an unquoted text."""
     if "\\" not in text:
         return [Piece(text, quoted=False)]
     pieces = []
@@ -63,7 +63,7 @@ def in_quotes(text: str, escapable: str = '$`"\\\n') -> str:
 
 
 def ansi_c(text: str) -> str:
-    r"""Return a text with `\x72`, `\162`, `\n` and the like replaced by the characters that they stand for."""
+    r"""Return a text with escapes such as `\x72`, `\162` and `\n` replaced by their characters."""
     return _ESCAPE.sub(_character, text) if "\\" in text else text
 
 
@@ -76,23 +76,23 @@ def _character(found: re.Match[str]) -> str:
 
 
 def split_into_words(pieces: Sequence[Piece]) -> list[Word]:
-    """Return the words that pieces become; none for an expansion that is empty."""
+    """Split pieces into words; an empty unquoted expansion is no word."""
     words: list[Word] = []
     text: list[str] = []
     exists = glob = loose = False
-    fed_by: tuple[Command, ...] = ()
+    producers: tuple[Command, ...] = ()
 
     def end() -> None:
-        nonlocal text, exists, glob, loose, fed_by
+        nonlocal text, exists, glob, loose, producers
         if exists:
-            words.append(Word("".join(text), glob, not loose, fed_by))
-        text, exists, glob, loose, fed_by = [], False, False, False, ()
+            words.append(Word("".join(text), glob, not loose, producers))
+        text, exists, glob, loose, producers = [], False, False, False, ()
 
     for number, piece in enumerate(pieces):
-        fed_by += piece.fed_by
+        producers += piece.producers
         if not piece.expanded or piece.quoted:
             if number == 0 and piece.quoted and not piece.expanded and piece.text.startswith("~"):
-                text.append("./")  # which keeps it from being the home
+                text.append("./")  # a quoted `~` is no home directory
             text.append(piece.text)
             exists |= bool(piece.text) or not piece.expanded or piece.quoted
             glob |= piece.glob or (not piece.quoted and not _GLOB.isdisjoint(piece.text))
@@ -111,7 +111,7 @@ def split_into_words(pieces: Sequence[Piece]) -> list[Word]:
 
 
 def as_one(pieces: list[Piece]) -> Word:
-    """Return pieces as one word, as in an assignment."""
+    """Join pieces into a single word, as in an assignment."""
     words = split_into_words([replace(piece, quoted=piece.quoted or piece.expanded, ends=False) for piece in pieces])
     return words[0] if words else Word("")
 
@@ -120,7 +120,7 @@ def expand_braces(pieces: list[Piece]) -> list[list[Piece]]:
     """Return the words of `a{b,c}`, the innermost braces first.
 
     Raises:
-        TooMuchError: There are too many.
+        TooMuchError: There are too many words.
     """
     if not any("{" in piece.text for piece in pieces if not piece.quoted and not piece.expanded):
         return [pieces]
@@ -146,7 +146,7 @@ def expand_braces(pieces: list[Piece]) -> list[list[Piece]]:
 
 
 def _alternatives(found: re.Match[str]) -> tuple[re.Match[str], list[str]]:
-    """Return those of `{a,b}`; the ends alone of a range of numbers, and UNKNOWN for letters, which may be any word."""
+    """Return the alternatives of `{a,b}`; the ends of a range of numbers; UNKNOWN for a range of letters."""
     if "," in found[1]:
         return found, found[1].split(",")
     ends = _RANGE.fullmatch(found[1])
