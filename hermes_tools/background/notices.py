@@ -83,20 +83,20 @@ class NoticeBox:
             waiting = self._waiting.get((process_id, pattern))
             return waiting is not None and waiting.get("count", 0) >= MOST_COUNTED
 
-    def take(self, but: str = "") -> list[Notice]:
+    def drain(self, but: str = "") -> list[Notice]:
         """Remove and return the undelivered notices, the oldest first; none while there is a callback.
 
         Args:
             but: The id of a process whose notices stay.
         """
         with self._changed:
-            return [] if self._callbacks else self._taken(but)
+            return [] if self._callbacks else self._drained(but)
 
-    def _taken(self, but: str = "") -> list[Notice]:
+    def _drained(self, but: str = "") -> list[Notice]:
         left = {key: notice for key, notice in self._waiting.items() if notice["process_id"] == but}
-        taken = [notice for notice in self._waiting.values() if notice["process_id"] != but]
+        drained = [notice for notice in self._waiting.values() if notice["process_id"] != but]
         self._waiting = left
-        return taken
+        return drained
 
     def add_callback(self, callback: NoticeCallback) -> Callable[[], None]:
         """Add a callback, see `on_notice`."""
@@ -122,10 +122,10 @@ class NoticeBox:
                 if self._is_over:
                     self._thread = None
                     return
-                notices, callbacks = self._taken(), list(self._callbacks)
+                notices, callbacks = self._drained(), list(self._callbacks)
             for notice in notices:
                 for callback in callbacks:
-                    _tell(callback, notice)
+                    _call(callback, notice)
             with self._changed:
                 self._changed.wait_for(lambda: self._is_over, INTERVAL)
 
@@ -144,11 +144,11 @@ class NoticeBox:
             thread.join(_CLOSE_TIMEOUT)
 
 
-def _tell(callback: NoticeCallback, notice: Notice) -> None:
+def _call(callback: NoticeCallback, notice: Notice) -> None:
     try:
         callback(notice.copy())
     except Exception:  # the callback is foreign code, and the thread must continue
-        log.exception("what on_notice was given failed")
+        log.exception("a callback of on_notice raised an exception")
 
 
 def take_notices(env: BaseEnvironment) -> list[Notice]:
@@ -157,7 +157,7 @@ def take_notices(env: BaseEnvironment) -> list[Notice]:
     Their cause are commands that `terminal` started with `background=True` and `notify_on_exit` or `watch`. A notice
     returned here comes with no result of a tool.
     """
-    return env.attachments.get(NoticeBox).take()
+    return env.attachments.get(NoticeBox).drain()
 
 
 def on_notice(env: BaseEnvironment, callback: NoticeCallback) -> Callable[[], None]:

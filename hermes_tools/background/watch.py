@@ -50,24 +50,24 @@ class Watch:
         self._text = LiveText()
         self._plain = PlainText()
         self._line = b""
-        self._told: set[str] = set()
+        self._already_matched: set[str] = set()
         """The patterns that the incomplete line has matched."""
 
     def feed(self, data: bytes) -> None:
         """Search the next bytes of the output."""
         block = self._line + self._plain.feed(self._text.feed(data)).encode("utf-8", "replace")
         begin = block.rfind(b"\n") + 1
-        told: set[str] = set()
+        matched_now: set[str] = set()
         for pattern, search in self._searches.items():
             if self._is_full(pattern):
                 continue
-            known = pattern in self._told
+            known = pattern in self._already_matched
             first, count, goes_on = _matches(search, block, (block.find(b"\n") + 1 or len(block)) if known else 0)
             if goes_on or (known and not begin):
-                told.add(pattern)
+                matched_now.add(pattern)
             if count:
                 self._on_match(pattern, first.decode("utf-8", "replace"), count)
-        self._told = told
+        self._already_matched = matched_now
         self._line = block[max(begin, len(block) - LONGEST_LINE) :]
 
 

@@ -114,7 +114,7 @@ class SearchOutput:
             )
         if self._is_in_groups:
             with contextlib.suppress(_EnoughError):
-                self._take_groups()
+                self._parse_groups()
         elif self.is_complete and self._without_notes(bytes(self._pending)):
             raise self._unreadable()
         self.records = [record for record in self.records if record.path not in self._binary]
@@ -137,7 +137,7 @@ class SearchOutput:
             self._header = self._pending[:end].decode("utf-8", "replace")
             del self._pending[: end + 1]
         if self._header and not self._is_in_groups:
-            self._take_records()
+            self._parse_records()
         if len(self._pending) > self._env.settings.max_output_bytes:
             self._end_early()
 
@@ -167,7 +167,7 @@ class SearchOutput:
         if failure and result.exit_code > 2:
             raise SearchError(failure)
 
-    def _take_records(self) -> None:
+    def _parse_records(self) -> None:
         if self._form in ("lines", "groups"):
             pattern = _BUSYBOX_LINES if self._is_busybox else _LINES
         elif self._form == "names" or (self._form == "files" and self._header.endswith(" grep")):
@@ -191,16 +191,16 @@ class SearchOutput:
             path = path[note.end() :]
         return path.removeprefix(_BETWEEN_GROUPS + b"\n")
 
-    def _take_groups(self) -> None:
+    def _parse_groups(self) -> None:
         group: list[bytes] = []
         for line in [*self._pending.split(b"\n"), _BETWEEN_GROUPS]:
             if line == _BETWEEN_GROUPS:
-                self._take_group(group)
+                self._parse_group(group)
                 group = []
             elif line:
                 group.append(bytes(line))
 
-    def _take_group(self, lines: list[bytes]) -> None:
+    def _parse_group(self, lines: list[bytes]) -> None:
         """Take lines that stand together: each is a path, `:` or of context `-`, a number, the same sign, and text."""
         while lines:
             path, first, size = _place(lines)
@@ -242,7 +242,7 @@ class SearchOutput:
 
     def _unreadable(self) -> SearchError:
         printed = quoted(self._pending[:_LONGEST_PATH].decode("utf-8", "replace"))
-        return SearchError(f"the search program of the target printed {printed} in place of what it found")
+        return SearchError(f"the search program of the target printed {printed} in place of matches")
 
 
 def too_many_files(env: BaseEnvironment, shown: str) -> SearchError:

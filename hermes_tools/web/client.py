@@ -141,7 +141,7 @@ def _translated(request: httpx.Request) -> Iterator[None]:
         yield
     except httpcore.LocalProtocolError:
         # Its message would repeat the header, which may be a key.
-        raise httpx.LocalProtocolError("a header of ours would hold what none may", request=request) from None
+        raise httpx.LocalProtocolError("a request header has invalid characters", request=request) from None
     except httpcore.ProtocolError as error:
         raise httpx.RemoteProtocolError(f"it does not speak HTTP as it should: {error}", request=request) from error
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.UnsupportedProtocol) as error:
