@@ -92,13 +92,13 @@ def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, 
     with create_environment("docker", image=PYTHON_IMAGE) as env:
         env.prepare()
         env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
-        ask = Control.run_alone
+        ask = Control.run_builtins
 
         async def late(shells: Control, text: str) -> str:
             await asyncio.sleep(0.5)
             return await ask(shells, text)
 
-        monkeypatch.setattr(Control, "run_alone", late)
+        monkeypatch.setattr(Control, "run_builtins", late)
         env.renew()
         assert env.execute(grep_processes(nap)).output == ""
 

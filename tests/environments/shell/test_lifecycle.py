@@ -21,7 +21,7 @@ from environments import BaseEnvironment, EnvironmentLostError, TerminalError, c
 from environments.conformance.check import unique, wait_until
 from environments.loop import current, in_worker, run
 from environments.shell import pool
-from environments.shell.dialect.boot import Beginning
+from environments.shell.dialect.boot import ShellSpec
 from environments.shell.shell import Shell
 
 ROOT = Path(__file__).parents[3]
@@ -97,7 +97,7 @@ def test_a_loss_that_somebody_was_told_of_is_not_raised_again(counted: Counted) 
     assert counted.ensure_started() == 2
     error = life.lost("gone")
     life.postpone(error)
-    life.told(error)
+    life.note_raised(error)
     assert counted.ensure_started() == 3
 
 
@@ -257,7 +257,7 @@ def test_a_shell_of_ours_that_comes_when_its_environment_has_ended_is_ended(monk
 
     def ask() -> None:
         try:
-            run(lambda _: env.shells.open(Beginning(env.shells.next_marker()), internal=True))
+            run(lambda _: env.shells.open(ShellSpec(env.shells.next_marker()), internal=True))
         except TerminalError as error:
             errors.append(error)
 

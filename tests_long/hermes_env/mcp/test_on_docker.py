@@ -32,7 +32,7 @@ def test_control_c_ends_all_sessions_and_what_they_run(
 
                 async def call() -> None:
                     result = await client.call_tool("terminal", {"command": f"sleep {nap}"})
-                    assert result.structured_content == {"error": "it was ended, as the session is"}
+                    assert result.structured_content == {"error": "the call was ended, because the session has ended"}
 
                 async with anyio.create_task_group() as group:
                     group.start_soon(call)
