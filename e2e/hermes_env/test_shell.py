@@ -1,4 +1,4 @@
-"""`hermes-env shell` in a container, by a person at a real pseudo-terminal."""
+"""`hermes-env shell` in a container, on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments.conformance.check import wait_until
 IN_DOCKER = ("shell", "-b", "docker", "--set", f"image={PYTHON_IMAGE}")
 
 
-def test_programs_there_know_the_window_and_the_kind_of_terminal(opens: Opens, nap: str) -> None:
+def test_programs_have_the_size_and_the_type_of_the_terminal(opens: Opens, nap: str) -> None:
     person = opens(*IN_DOCKER)
     person.type("stty size; echo $TERM\r")
     person.sees("33 111\r\nxterm-256color\r\n")
@@ -28,7 +28,7 @@ def test_programs_there_know_the_window_and_the_kind_of_terminal(opens: Opens, n
     assert person.has_terminal_as_it_was
 
 
-def test_where_there_is_no_bash_it_is_sh(opens: Opens) -> None:
+def test_an_image_without_bash_gets_sh(opens: Opens) -> None:
     person = opens("shell", "-b", "docker", "--set", f"image={MINIMAL_IMAGE}", "--cwd", "/tmp")
     person.type('echo "in $PWD ${BASH_VERSION-without bash}"\r')
     person.sees("in /tmp without bash\r\n")
@@ -36,7 +36,7 @@ def test_where_there_is_no_bash_it_is_sh(opens: Opens) -> None:
     assert person.sees_the_end() == 3
 
 
-def test_a_container_that_is_removed_is_an_error_and_gives_the_terminal_back(
+def test_a_removed_container_is_an_error_and_the_terminal_is_restored(
     opens: Opens, engine: docker.DockerClient
 ) -> None:
     person = opens(*IN_DOCKER)
