@@ -62,7 +62,7 @@ def python(folder: Path) -> str:
         (candidate for candidate in candidates if run_as_nobody(candidate, code, folder).returncode == 0), None
     )
     if found is None:
-        unavailable("another user may run_as_nobody no Python of this version")
+        unavailable("another user may run no Python of this version")
     return found
 
 

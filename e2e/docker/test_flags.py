@@ -158,7 +158,7 @@ NOT_HERE = {
     "--storage-opt=size=1g": "size|quota|storage",
     "--runtime=nosuch": "nosuch",
 }
-"""Flags that this machine's engine refuses, with a pattern of the error. Ignored, they would let the container start."""
+"""Flags that this machine's engine refuses, with a pattern of the error. A container would start without the flag."""
 UNSEEN_IN_PODMAN = {
     *("--cap-add", "--cap-drop", "--cgroupns", "--device", "--expose", "--init", "--ip", "--ip6", "--ipc"),
     *("--link-local-ip", "--log-opt", "--mac-address", "--memory-swap", "--runtime", "--sysctl", "--userns"),

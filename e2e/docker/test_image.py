@@ -37,7 +37,7 @@ def test_a_missing_image_is_pulled_with_progress_in_the_log_or_named(docker_envi
 
 
 def _changed_image(engine: docker.DockerClient) -> str:
-    """Make an image with a layer of its own. Only a layer that the engine lacks, once the image is removed, is pulled."""
+    """Make an image with a layer of its own: once the image is removed, a pull has to fetch the layer."""
     make = "echo here >/made; head -c 3000000 /dev/urandom >/random"
     container = engine.containers.create(MINIMAL_IMAGE, ["sh", "-c", make])
     container.start()

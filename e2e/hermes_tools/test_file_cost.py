@@ -32,5 +32,5 @@ def test_a_call_starts_only_the_process_that_does_the_work(
         answer = call()
         assert "error" not in dict(answer), answer  # type: ignore[call-overload]
         started[name] = newest_pid(env) - before - 1  # newest_pid starts a process
-    # Each call is one fork of a warm shell, and the fork becomes the last program, `mv` or `sed`. `new` calls newest_pid.
+    # A call is one fork of a warm shell; the fork becomes the last program, `mv` or `sed`. `new` calls newest_pid.
     assert started == {"read": 1, "new": 2, "existing": 1, "patch": 1}
