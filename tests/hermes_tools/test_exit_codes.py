@@ -81,7 +81,7 @@ def test_the_last_command_says_what_its_exit_code_means() -> None:
 
 
 def test_what_stands_before_may_have_failed_instead_if_it_decided() -> None:
-    unless = "unless something before its && has failed"
+    unless = "unless a command before its && has failed"
     decided = ["cd a && grep x f", "a && (b; grep x f)", "a && { b; grep x f; }", "a && b | grep x"]
     assert [command for command in decided if not str(meaning_of(command, 1)).endswith(unless)] == []
     others = ["a && b; grep x f", "(a && b)\ngrep x f", "a && b || grep x f"]

@@ -180,7 +180,7 @@ def test_input_is_sent_as_it_is(env: BaseEnvironment) -> None:
 def test_one_that_does_not_read_is_not_waited_for(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "WRITE_SECONDS", 0.2)
     started = _started(env, "while [ ! -e go ]; do sleep 0.05; done; wc -c")
-    assert "has not read all of this" in process(env, "write", started, data="x" * 1_000_000)["error"]
+    assert "has not read the whole text" in process(env, "write", started, data="x" * 1_000_000)["error"]
     assert "was not sent" in process(env, "write", started, data="y")["error"]
     env.execute_oneshot("touch go")
     handle = background_process(started)
@@ -225,8 +225,8 @@ def test_they_do_not_hold_an_environment_that_nobody_holds(tmp_path: Path) -> No
 def test_ended_ones_are_forgotten_in_time_and_beyond_a_number(
     env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (background.KEPT_SECONDS, background.MOST_ENDED) == (30 * 60, 64)
-    monkeypatch.setattr(background, "MOST_ENDED", 3)
+    assert (background.KEPT_SECONDS, background.MAX_ENDED) == (30 * 60, 64)
+    monkeypatch.setattr(background, "MAX_ENDED", 3)
     running = _started(env, "sleep 1000")
     ended = [_ended(env, "true") for _ in range(5)]
     assert [one["process_id"] for one in process(env, "list")["processes"]] == [running, *ended[-3:]]
