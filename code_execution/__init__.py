@@ -7,7 +7,7 @@ import runpy
 from pathlib import Path
 
 # Read by path, because an unrelated package may be installed as `environments`.
-runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))["check_names"]()
+runpy.run_path(str(Path(__file__).parents[1] / "environments" / "name_conflict.py"))["check_names"]()
 
 from code_execution.execute import execute_code
 from code_execution.mcp import mcp_tools

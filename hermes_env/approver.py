@@ -30,18 +30,18 @@ def approver(cancelled: Callable[[], bool]) -> Approver:
         if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
             return Deny(f"it needs approval ({question}), and standard input is no terminal to ask on")
         with _one_at_a_time:
-            return not cancelled() and _consents(request, question, cancelled)
+            return not cancelled() and _ask(request, question, cancelled)
 
     return approve
 
 
-def _consents(request: Request, question: str, cancelled: Callable[[], bool]) -> bool:
-    typer.secho(f"\nhermes-env: approval is asked for: {visible(question)}", fg="yellow", err=True)
-    typer.echo(visible(asked_about(request)), err=True)
-    return consents("Go on? [y/N] ", cancelled)
+def _ask(request: Request, question: str, cancelled: Callable[[], bool]) -> bool:
+    typer.secho(f"\nhermes-env: approval is asked for: {escaped(question)}", fg="yellow", err=True)
+    typer.echo(escaped(request_text(request)), err=True)
+    return confirm("Go on? [y/N] ", cancelled)
 
 
-def consents(question: str, cancelled: Callable[[], bool]) -> bool:
+def confirm(question: str, cancelled: Callable[[], bool]) -> bool:
     """Ask the user at the terminal a question, and return True for yes.
 
     Args:
@@ -52,7 +52,7 @@ def consents(question: str, cancelled: Callable[[], bool]) -> bool:
     return _line(cancelled).strip().lower() in ("y", "yes")
 
 
-def asked_about(request: Request) -> str:
+def request_text(request: Request) -> str:
     """Return the command, script or tool call of a request, as text of a bounded length."""
     if isinstance(request, CommandRequest):
         text = request.command
@@ -66,7 +66,7 @@ def asked_about(request: Request) -> str:
     return f"{text[: _SHOWN // 2]}\n[{len(text) - _SHOWN} characters are not shown]\n{text[-_SHOWN // 2 :]}"
 
 
-def visible(text: str) -> str:
+def escaped(text: str) -> str:
     """Return a text with terminal controls and other unprintable characters escaped."""
     return "".join(
         char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text

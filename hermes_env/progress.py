@@ -125,7 +125,7 @@ class InventoryDisplay(_Display):
             self._names = list(names)
             if self._verbose and (new := [name for name in names if name not in self._printed]):
                 self._printed.update(new)
-                self._print(plain(f"looking at {', '.join(new)}"))
+                self._print(plain(f"querying {', '.join(new)}"))
             if self._is_terminal and names:
                 self._begin(self._show)
 
@@ -137,7 +137,7 @@ class InventoryDisplay(_Display):
 
         with Console(stderr=True).status("") as status:
             while not self._over.wait(FRAME):
-                status.update(Text(plain(f"looking at {', '.join(self._names)}")))
+                status.update(Text(plain(f"querying {', '.join(self._names)}")))
 
 
 def described(progress: Progress) -> str:

@@ -97,7 +97,7 @@ class ContainerOptions:
     every user of the engine can read it."""
     engine: str = ""
     """Address of an engine on another machine; else empty."""
-    unheld: frozenset[str] = frozenset()
+    unenforced: frozenset[str] = frozenset()
     """Names of default limits that the engine cannot enforce."""
 
     def fingerprint(self, image_id: str) -> str:
@@ -229,7 +229,7 @@ def start_container(
     Args:
         api: The engine.
         settings: The settings.
-        options: The request. Default limits that the engine cannot enforce are noted in `unheld`.
+        options: The request. Default limits that the engine cannot enforce are noted in `unenforced`.
         image: The id of the image. Its name is enough for a container that is not kept.
 
     Returns:
@@ -244,7 +244,7 @@ def start_container(
         container = create_container(api, settings, options, image)
     except UnenforcedLimitsError as error:
         settings = without_unenforced_limits(settings, error)
-        options.unheld |= error.names
+        options.unenforced |= error.names
         container = create_container(api, settings, options, image)
     try:
         api.start(container)
@@ -262,8 +262,8 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
     """Create a container without starting it, and return its id. Arguments and errors as in `start_container`."""
     if settings.container_disk and _ignores_disk_limits(api):
         raise _no_disk_limit(api, "containerd's image store has no such limit")
-    unheld = {key for limit in options.unheld for key in LIMITS[limit]}
-    host = {key: value for key, value in options.host.items() if key not in unheld}
+    unenforced = {key for limit in options.unenforced for key in LIMITS[limit]}
+    host = {key: value for key, value in options.host.items() if key not in unenforced}
     own = labels(settings.task_id, options.fingerprint(image), kept=settings.container_persistent)
     config = {**options.config, "labels": {**options.config.get("labels", {}), **own}}
     if options.endpoint:
@@ -297,14 +297,14 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
             raise UnsupportedError(_unsupported(api, "a limit of container_* or extra_args", why))
     wanted = {**host, "domainname": config.get("domainname")}
     asked = frozenset(name for name in _DROPPABLE if wanted.get(name))
-    held = _enforced.get(api.engine, frozenset())
-    if not asked <= held:
+    enforced = _enforced.get(api.engine, frozenset())
+    if not asked <= enforced:
         about = api.inspect_container(container)
         shown = {**about["HostConfig"], "domainname": about["Config"].get("Domainname")}
         if dropped := {name for name in asked if not shown.get(name)}:
             api.remove_container(container, force=True)
             raise _dropped_error(api, dropped, DockerSettings.of(settings))
-        _enforced[api.engine] = held | asked
+        _enforced[api.engine] = enforced | asked
     return container
 
 

@@ -77,22 +77,24 @@ def start_error(settings: EnvironmentSettings, image: str, result: ProgramResult
         lines = result.text.splitlines()
         return next(line for line in lines if any(word in line.lower() for word in words)).strip()
 
-    def unheld(names: list[str], why: str) -> UnenforcedLimitsError:
+    def unenforced(names: list[str], why: str) -> UnenforcedLimitsError:
         message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
         return UnenforcedLimitsError(message, names, why)
 
     flags = {**LIMITS, "network": "--net", "gpu": "--nv"}
     if "unknown flag" in low and (names := [name for name, flag in flags.items() if flag in low]):
-        return unheld(names, "this version of the engine lacks the option")
+        return unenforced(names, "this version of the engine lacks the option")
     if "cpus value" in low:
-        return unheld(["container_cpu"], line("cpus value").removeprefix("FATAL:").strip())
+        return unenforced(["container_cpu"], line("cpus value").removeprefix("FATAL:").strip())
     if asked and "cgroup" in low:
-        return unheld(asked, f"the engine needs root here, or cgroups v2 with systemd, and reports: {line('cgroup')}")
+        return unenforced(
+            asked, f"the engine needs root here, or cgroups v2 with systemd, and reports: {line('cgroup')}"
+        )
     if settings.container_disk and ("loop device" in low or "fuse" in low):
         why = "the engine cannot mount a file system of fixed size"
-        return unheld(["container_disk"], f"{why}: {line('loop device', 'fuse')}")
+        return unenforced(["container_disk"], f"{why}: {line('loop device', 'fuse')}")
     if SingularitySettings.of(settings).network != "full" and "network" in low:
-        return unheld(["network"], line("network"))
+        return unenforced(["network"], line("network"))
     return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {result.reason}{result.hint}")
 
 

@@ -1,4 +1,4 @@
-"""The command `hermes-env`: its commands, a module each, of which the one that is called is imported."""
+"""The command line `hermes-env`: a module for each command, imported when the command is called."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-# Read by its path, as `environments` may be another package.
-if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "own_names.py"))["name_conflict"]():
+# Loaded by path, because another package may have the name `environments`.
+if _taken := runpy.run_path(str(Path(__file__).parents[2] / "environments" / "name_conflict.py"))["shadowed_package"]():
     sys.stderr.write(f"hermes-env: {_taken}\n")
     sys.exit(125)
 
@@ -35,25 +35,25 @@ VERBS = {
     "exec": "Run a command and exit with its exit code.",
     "run": "Run a Python script that may call tools.",
     "shell": "Open a shell in the target, on this terminal.",
-    "cp": "Copy a file or a directory to the target, or from it.",
-    "ls": "Show what runs and what is kept, on all backends.",
-    "rm": "Remove what `ls` shows.",
-    "gc": "Remove what killed processes have left behind.",
+    "cp": "Copy a file or a directory to or from the target.",
+    "ls": "List running and kept targets, on all backends.",
+    "rm": "Remove targets listed by `ls`.",
+    "gc": "Remove the orphans of killed processes.",
     "batch": "Run many tasks, each in an environment.",
     "mcp": "Serve the tools to MCP clients.",
-    "report": "Make a page of a record.",
-    "doctor": "Show which backends are ready, and what the others need.",
-    "completion": "Print a script that has a shell complete this command.",
+    "report": "Make an HTML page of a record.",
+    "doctor": "Check each backend, and show how to set up the missing ones.",
+    "completion": "Print a shell's completion script for this command.",
 }
 _WORDS_FOLLOW = ("exec", "run", "shell")
-"""Commands of which all words behind the first operand are the target's own, also if they begin with a dash."""
+"""Commands that pass all words behind the first operand to the target, also words with a leading dash."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of writing to a file that is standard output. Other writes report their own errors."""
+"""Errors of a write to standard output if redirected to a file. Other writes report their errors themselves."""
 _HELP = {"help_option_names": ["--help", "-h"]}
 
 
 class _Verbs(TyperGroup):
-    """Imports the module of a command when it is called; help and completion know its name and its summary."""
+    """Imports the module of a command when called. Help and completion need only the name and the summary."""
 
     # typer's own types of these differ from version to version.
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401
@@ -67,7 +67,7 @@ class _Verbs(TyperGroup):
 
 
 def _verb(name: str) -> Verb:
-    """Return a command, ready to parse its words."""
+    """Import a command, and return the parser."""
     module = import_module(f"hermes_env.cli.{name}")
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
     settings: dict[str, Any] = {**_HELP, **({"allow_interspersed_args": False} if name in _WORDS_FOLLOW else {})}
@@ -114,7 +114,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line, and exit with its exit code, or with that of an error, see `errors`."""
+    """Run the command line, and exit with the exit code of the command or the error, see `errors`."""
     prepare_completion()
     try:
         code = app(prog_name="hermes-env", standalone_mode=False)
@@ -125,5 +125,5 @@ def main() -> None:
             raise
         sys.stderr.write(f"hermes-env: cannot write to standard output: {error.strerror}\n")
         sys.stderr.flush()
-        os._exit(ERROR_EXIT_CODE)  # as Python would try again to write the rest, and report that at length
+        os._exit(ERROR_EXIT_CODE)  # a regular exit would retry the write and print a traceback
     sys.exit(code)

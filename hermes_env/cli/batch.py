@@ -1,4 +1,4 @@
-"""`hermes-env batch`: runs many tasks over many environments."""
+"""`hermes-env batch`: runs many tasks in many environments."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ Number = TypeVar("Number", int, float)
 
 
 def batch_command(
-    tasks: Annotated[str, typer.Argument(metavar="TASKS", help="A file of tasks, or - for standard input.")],
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help="A JSON Lines file of tasks, or - for standard input.")],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="The file to append results to.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="Append results to this file.")],
     workers: Annotated[
         int,
         typer.Option(
-            "--workers", "-w", metavar="N", parser=whole_number("--workers", 1), help="Tasks at once, at most."
+            "--workers", "-w", metavar="N", parser=whole_number("--workers", 1), help="Largest number of tasks at once."
         ),
     ] = 8,
     engine: Annotated[
@@ -56,7 +56,7 @@ def batch_command(
         str | None,
         typer.Option(
             metavar="MODULE:FUNCTION",
-            help="Python that works on each task: function(env, task).",
+            help="Call function(env, task) for each task.",
         ),
     ] = None,
     backend: Backend = None,
@@ -67,26 +67,24 @@ def batch_command(
         typer.Option(
             metavar="SECONDS",
             parser=seconds("--budget", finite=True),
-            help="End it this long after its first task began.",
+            help="End the batch this long after the first task began.",
         ),
     ] = None,
     retry: Annotated[
-        str, typer.Option(metavar="WHICH", help="Run again: never, always, or such as error,timeout.")
+        str, typer.Option(metavar="STATUS", help="Retry: never, always, or statuses such as error,timeout.")
     ] = "never",
     uses: Annotated[
         int,
-        typer.Option(
-            metavar="N", parser=whole_number("--uses", 1), help="Tasks of one environment, one after another."
-        ),
+        typer.Option(metavar="N", parser=whole_number("--uses", 1), help="Tasks per environment, one after another."),
     ] = 1,
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="PLACE=N", help="Tasks at once on a backend or backend:host; may be repeated."),
+        typer.Option(metavar="PLACE=N", help="Limit tasks at once on a backend or backend:host; may be repeated."),
     ] = None,
     address: Annotated[str | None, typer.Option(metavar="ADDRESS", help="The address of the Ray cluster.")] = None,
     resource: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=AMOUNT", help="What a task takes of the cluster; may be repeated."),
+        typer.Option(metavar="NAME=AMOUNT", help="Cluster resource per environment; may be repeated."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     record: Record = None,
@@ -95,16 +93,17 @@ def batch_command(
 ) -> None:
     """Run many tasks, each in an environment, and write a result for each.
 
-    A task is a line such as {"id": "1", "command": "make test"}, or with "script"; it may have "timeout", "files" and
-    "settings". The same command goes on with a batch that was ended, also by kill -9; a second Ctrl-C leaves at once.
+    A task is a line such as {"id": "1", "command": "make test"}, or with "script"; optional fields are "timeout",
+    "files" and "settings". The same command resumes a batch that was ended, also by kill -9. A second Ctrl-C exits at
+    once.
 
-    Exit codes: 0 each task is a success, 1 not each; 124 the budget was over, 130 Ctrl-C, 125 another error of
+    Exit codes: 0 all tasks succeeded, 1 some failed; 124 the budget was used up, 130 Ctrl-C, 125 another error of
     hermes-env, 2 wrong usage, setting or task.
     """
     show_new_host_keys()
     interrupt = threading.Event()
     settings = {**settings_from(assignments, cwd=cwd, record=record), **({"backend": backend} if backend else {})}
-    with BatchDisplay() as shown, StartDisplay(verbose) as starts:
+    with BatchDisplay() as display, StartDisplay(verbose) as starts:
         if verbose and engine == "threads":  # actors of a cluster cannot print here
             settings["on_progress"] = starts.update
         batch = partial(
@@ -120,20 +119,20 @@ def batch_command(
             timeout=timeout,
             uses=uses,
             limits=_numbers("--limit", limit, int),
-            progress=shown.update,
+            progress=display.update,
             interrupt=interrupt,
             address=address,
             resources=_numbers("--resource", resource, float),
         )
         try:
-            summary = run_interruptibly(batch, partial(_end, interrupt), again=_leave)
+            summary = run_interruptibly(batch, partial(_end, interrupt), on_second=_exit_at_once)
         except TaskError as error:
             raise WrongUsageError(str(error)) from error
-    _say_how_it_ended(summary, as_json=as_json)
+    _print_summary(summary, as_json=as_json)
     raise typer.Exit(_exit_code_of(summary))
 
 
-def _say_how_it_ended(summary: Summary, *, as_json: bool) -> None:
+def _print_summary(summary: Summary, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(summary.to_dict()))
     typer.secho(f"hermes-env: {summary}", fg="green" if summary.ok else "yellow", err=True)
@@ -174,15 +173,15 @@ def _numbers(option: str, assignments: list[str] | None, kind: Callable[[str], N
 
 
 def _end(interrupt: threading.Event, signal: str) -> None:
-    """End the batch, as a first Ctrl-C, or another signal, asks for."""
+    """End the batch after the first signal."""
     if not interrupt.is_set():
         interrupt.set()
-        typer.echo(f"hermes-env: {signal}: ending what runs; press Ctrl-C again to leave at once", err=True)
+        typer.echo(f"hermes-env: {signal}: ending the running tasks; press Ctrl-C again to exit at once", err=True)
 
 
-def _leave() -> None:
-    """Leave at once, after a second Ctrl-C."""
+def _exit_at_once() -> None:
+    """Exit without clean-up, after a second Ctrl-C."""
     ending = SHOW_CURSOR if sys.stderr.isatty() else ""
-    sys.stderr.write(f"{ending}\nhermes-env: left at once; the same command goes on, and removes what is left\n")
+    sys.stderr.write(f"{ending}\nhermes-env: exited at once; the same command resumes, and removes orphans\n")
     sys.stderr.flush()
     os._exit(INTERRUPT_EXIT_CODE)

@@ -1,4 +1,4 @@
-"""`hermes-env completion`: what has a shell complete subcommands, options and their values."""
+"""`hermes-env completion`: shell completion of subcommands, options and their values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import typer
 
 PROGRAM = "hermes-env"
 VARIABLE = "_HERMES_ENV_COMPLETE"
-"""Set by the script in the shell when it asks what could stand where the cursor is."""
+"""The variable that the shell's completion script sets to request completions."""
 
 
 def completion_command(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    """Print a script that has a shell complete this command.
+    """Print a shell's completion script for this command.
 
     For bash, put `eval "$(hermes-env completion bash)"` into ~/.bashrc; for zsh the same with `zsh` into ~/.zshrc,
     below `compinit`; for fish, write it to ~/.config/fish/completions/hermes-env.fish.
@@ -26,7 +26,7 @@ def completion_command(
 
 
 def prepare_completion() -> None:
-    """Have typer answer a shell that asks, if one does. It does so by itself only where it adds options for this."""
+    """Make typer answer a shell's request for completions. Without its own options typer does not do so."""
     if VARIABLE in os.environ:
         from typer.completion import get_completion_inspect_parameters
 

@@ -1,4 +1,4 @@
-"""Copying by the rules of cp(1), and between the target and a stream."""
+"""Copies files by the rules of cp(1), and between the target and a stream."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ MARK = ":"
 STREAM = "-"
 """Standard input, or standard output."""
 _NAMELESS = ("", ".", "..")
-"""The last parts of a directory's path that are no name of it."""
+"""Last parts of a path that are not a directory's name."""
 _POLL = 100
-"""Milliseconds between checks whether the copy is still wanted."""
+"""Milliseconds between checks for a cancelled copy."""
 _LONGEST_REASON = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class CopyRoute:
     """The source and the destination of a copy."""
 
     source: str
     """A path, or `-`."""
     destination: str
     is_upload: bool
-    """True if the destination is in the target, and else the source."""
+    """True if the destination is in the target; False if the source is."""
 
     @property
     def is_streamed(self) -> bool:
-        """True if the side that is here is standard input or standard output."""
+        """True if the local side is standard input or standard output."""
         return (self.source if self.is_upload else self.destination) == STREAM
 
 
-def route_of(source: str, destination: str) -> Route:
-    """Return the route that two words of the command line name.
+def route_of(source: str, destination: str) -> CopyRoute:
+    """Return the route for the two arguments of `cp`.
 
     Raises:
-        WrongUsageError: Not exactly one of them is a path of the target; or one is empty.
+        WrongUsageError: Both or none are a path of the target, or a path is empty.
     """
     there = [word.startswith(MARK) for word in (source, destination)]
     if all(there):
@@ -68,8 +68,8 @@ def route_of(source: str, destination: str) -> Route:
             f"such as {MARK}/srv/data"
         )
     if there[1]:
-        return Route(source, _path(destination), is_upload=True)
-    return Route(_path(source), destination, is_upload=False)
+        return CopyRoute(source, _path(destination), is_upload=True)
+    return CopyRoute(_path(source), destination, is_upload=False)
 
 
 def _path(word: str) -> str:
@@ -78,7 +78,7 @@ def _path(word: str) -> str:
 
 
 def place_in(directory: str, source: str) -> str:
-    """Return where in a directory a source goes: under its name, or for `folder/.` into the directory itself."""
+    """Return the path of a source in a directory: under the source's name, or for `folder/.` the directory itself."""
     name = posixpath.basename(source.rstrip("/"))
     return directory if name in _NAMELESS or source.rstrip("/") == "~" else posixpath.join(directory, name)
 
@@ -87,12 +87,13 @@ def upload(environment: BaseEnvironment, source: str, destination: str) -> None:
     """Copy a file or a directory of this machine to the target.
 
     Args:
-        environment: Where to.
-        source: Its path here.
-        destination: A path there. If that is a directory, or for a file ends in a slash, the copy goes into it.
+        environment: The environment.
+        source: The local path.
+        destination: The path in the target. For a directory, and for a file with a slash at the end, the copy is placed
+            inside.
 
     Raises:
-        TerminalError: It could not be copied, or not all of it.
+        TerminalError: The copy failed, or is incomplete.
     """
     try:
         is_directory = stat.S_ISDIR(os.stat(source).st_mode)  # noqa: PTH116  # a Path drops a slash at the end
@@ -125,7 +126,7 @@ def download(environment: BaseEnvironment, source: str, destination: str) -> Non
 
 
 def _status_there(environment: BaseEnvironment, path: str) -> FileStatus | None:
-    """Return the status of a path of the target, None if nothing is there."""
+    """Return the status of a path of the target; None if the path does not exist."""
     try:
         return environment.stat(path)
     except TargetFileNotFoundError:
@@ -133,31 +134,31 @@ def _status_there(environment: BaseEnvironment, path: str) -> FileStatus | None:
 
 
 def upload_stream(environment: BaseEnvironment, source: int, destination: str) -> None:
-    """Write all that comes from a descriptor to a file of the target, in one step at its end.
+    """Read a file descriptor to the end, then write a file of the target in one step.
 
     Args:
-        environment: Where to.
-        source: The descriptor.
-        destination: The file. One that is there keeps its permissions.
+        environment: The environment.
+        source: The file descriptor.
+        destination: The file. An existing file keeps its permissions.
 
     Raises:
-        TerminalError: It could not be read or written.
+        TerminalError: Reading or writing failed.
         CallCancelledError: The scope of the current thread was cancelled.
     """
     there = _status_there(environment, destination)
     if (there and there.is_dir) or destination.endswith("/"):
         raise TerminalError(f"cannot write standard input to {destination}: it is a directory; name a file in it")
-    # Its size, and whether it is complete, are known at its end only.
+    # Spooled to a file: the size, and whether the input is complete, are known only at the end.
     with tempfile.TemporaryDirectory(prefix="hermes-cp-") as folder:
         spool = Path(folder, "input")
         with spool.open("wb") as file:
-            _take_all(source, file)
+            _spool(source, file)
         if there:
             spool.chmod(there.mode)
         environment.put_file(spool, destination)
 
 
-def _take_all(source: int, file: BinaryIO) -> None:
+def _spool(source: int, file: BinaryIO) -> None:
     ready = select.poll()
     ready.register(source, select.POLLIN)
     while True:
@@ -166,7 +167,7 @@ def _take_all(source: int, file: BinaryIO) -> None:
             continue
         try:
             data = os.read(source, PIECE)
-        except BlockingIOError:  # another program that shares it was quicker
+        except BlockingIOError:  # another program that shares the input was faster
             continue
         except OSError as error:
             raise TerminalError(f"cannot read standard input: {error.strerror}") from error
@@ -179,15 +180,15 @@ def _take_all(source: int, file: BinaryIO) -> None:
 
 
 def download_stream(environment: BaseEnvironment, source: str, output: LiveOutput) -> None:
-    """Write a file of the target to standard output, as it comes.
+    """Stream a file of the target to standard output.
 
     Args:
-        environment: Where it is.
+        environment: The environment.
         source: The file.
         output: Standard output.
 
     Raises:
-        TerminalError: It could not be read or written.
+        TerminalError: Reading or writing failed.
         CallCancelledError: The scope of the current thread was cancelled.
     """
     status = environment.stat(source)
@@ -198,18 +199,18 @@ def download_stream(environment: BaseEnvironment, source: str, output: LiveOutpu
         )
     if not status.is_file:
         raise TerminalError(f"cannot read {source}: it is not a regular file")
-    # On a terminal a bar would be drawn into what is shown.
+    # On a terminal a progress bar would be mixed with the output.
     if sys.stdout.isatty():
-        _show(environment, source, _Shown(output, None))
+        _stream(environment, source, _StreamSink(output, None))
         return
     progress, what = environment.progress, f"downloading {source}"
     count = Counter(progress, what, status.size)
     progress.report_now(what, 0, status.size)
-    _show(environment, source, _Shown(output, count))
+    _stream(environment, source, _StreamSink(output, count))
     progress.report_now(what, count.done, count.done, complete=True)
 
 
-def _show(environment: BaseEnvironment, source: str, sink: _Shown) -> None:
+def _stream(environment: BaseEnvironment, source: str, sink: _StreamSink) -> None:
     over = threading.Event()
     process = environment.internal.start(f"cat -- {_word(source)}", stdin="none", sink=sink)
     process.add_done_callback(lambda _: over.set())
@@ -226,13 +227,13 @@ def _show(environment: BaseEnvironment, source: str, sink: _Shown) -> None:
 
 
 def _word(path: str) -> str:
-    """Return a path as a word of shell text, where a tilde stays the home."""
+    """Return a path as a word of shell text; a leading tilde stays unquoted."""
     home, slash, rest = path.partition("/")
     return f"~{slash}{shlex.quote(rest) if rest else ''}" if home == "~" else shlex.quote(path)
 
 
-class _Shown:
-    """Writes standard output to a stream, and keeps standard error as the reason of a failure. An `OutputSink`."""
+class _StreamSink:
+    """Writes standard output to a stream, and keeps standard error as the reason for a failure. An `OutputSink`."""
 
     separate = True
 
@@ -242,7 +243,6 @@ class _Shown:
         self._count = count
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
         if channel is Channel.STDERR:
             self.reason.add(data)
         else:

@@ -1,4 +1,4 @@
-"""`hermes-env cp`: files and directories to a target and from it."""
+"""`hermes-env cp`: copies files and directories to and from a target."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from environments.base import BaseEnvironment
 from environments.errors import CallCancelledError, TerminalError
-from hermes_env.cli.copying import Route, download, download_stream, route_of, upload, upload_stream
-from hermes_env.cli.errors import tell
+from hermes_env.cli.copying import CopyRoute, download, download_stream, route_of, upload, upload_stream
+from hermes_env.cli.errors import print_message
 from hermes_env.cli.foreground import Foreground
 from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 from hermes_env.cli.streams import BROKEN_PIPE_EXIT_CODE, LiveOutput
@@ -26,13 +26,13 @@ def cp_command(
     verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
-    """Copy a file or a directory to the target, or from it.
+    """Copy a file or a directory to or from the target.
 
-    The path that begins with `:` is in the target: `cp data :/srv/data`, `cp :log log`, `cp :~/.profile -`. The rules
-    are those of `cp -R`, and directories that are missing on the way are made.
+    A path with a leading `:` is in the target: `cp data :/srv/data`, `cp :log log`, `cp :~/.profile -`. The rules are
+    those of `cp -R`. Missing parent directories are created.
 
-    A target that is made for this command ends with it, and the copy too: name one that stays by
-    `--set container=NAME`, or keep it by `--set container_persistent=true`.
+    A target created for this command is removed at the end, with the copy: name an existing target by
+    `--set container=NAME`, or keep the new target by `--set container_persistent=true`.
 
     Exit codes: 130 Ctrl-C, 141 standard output has no reader, 125 another error, 2 wrong usage or setting.
     """
@@ -50,7 +50,7 @@ def cp_command(
         raise typer.Exit(BROKEN_PIPE_EXIT_CODE) from error
 
 
-def _copy(environment: BaseEnvironment, route: Route, output: LiveOutput | None) -> None:
+def _copy(environment: BaseEnvironment, route: CopyRoute, output: LiveOutput | None) -> None:
     if output:
         download_stream(environment, route.source, output)
     elif not route.is_upload:
@@ -58,20 +58,20 @@ def _copy(environment: BaseEnvironment, route: Route, output: LiveOutput | None)
     elif not route.is_streamed:
         upload(environment, route.source, route.destination)
     elif sys.stdin is None:
-        raise TerminalError("standard input is closed, and so nothing can be copied from it")
+        raise TerminalError("cannot copy from standard input, because it is closed; redirect it from a file")
     else:
         upload_stream(environment, sys.stdin.fileno(), route.destination)
-    if route.is_upload and (fate := _fate_of_copy(environment)):
-        tell(fate, "yellow")
+    if route.is_upload and (warning := _removal_warning(environment)):
+        print_message(warning, "yellow")
 
 
-def _fate_of_copy(environment: BaseEnvironment) -> str | None:
-    """Return a warning if the copy is removed with a target that ends now; None if that stays."""
+def _removal_warning(environment: BaseEnvironment) -> str | None:
+    """Return a warning if the target, and the copy in it, is removed at the end of the command; None if not."""
     target, settings = environment.target, environment.settings
-    joined = getattr(settings.own, target.kind, None)  # the setting that names a target has its kind as its name
+    joined = getattr(settings.own, target.kind, None)  # the setting for an existing target is named like its kind
     if target.kind in ("machine", "host") or settings.container_persistent or joined:
         return None
     return (
-        f"what is not in a volume goes with {target.kind} {target.name or target.id}, which was made for this copy "
-        f"alone; name one that stays by --set {target.kind}=NAME, or keep it by --set container_persistent=true"
+        f"all files outside volumes are removed with {target.kind} {target.name or target.id}, which was made for this "
+        f"copy; name an existing one by --set {target.kind}=NAME, or keep it by --set container_persistent=true"
     )

@@ -1,4 +1,4 @@
-"""`hermes-env doctor`: which backends are ready, what the others need, and what is left behind."""
+"""`hermes-env doctor`: the state of each backend, remedies, and the number of targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from environments.inventory import take_inventory
 from environments.model_view import plain
 from environments.registry import backend_class, backend_settings_class
 from environments.settings import CONFIG_FILE, hermes_home
-from hermes_env.cli.look import reason, shown_look
+from hermes_env.cli.inventory import reason, with_display
 from hermes_env.cli.ls import USES
 from hermes_env.cli.options import AsJson, Backend, Cwd, Settings, Verbose, settings_from
 from hermes_env.progress import InventoryDisplay, StartDisplay
@@ -44,7 +44,7 @@ COLOURS: Mapping[State, str] = {
 }
 TRIAL_SECONDS = 60.0
 _REMEDY = re.compile(r"; |: (?=set |pip install )")
-"""Stands between what is wrong and what to do about it, in our errors."""
+"""Separates the problem from the remedy in our errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,13 @@ class Finding:
     backend: str
     state: State
     why: str
-    """What it offers; or what is missing."""
+    """The features of the backend, or the problem."""
     what_to_do: str | None = None
-    """What mends it, or tries it."""
+    """The remedy, or the command for a trial."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """The versions of its client libraries, by their names."""
     leftovers: Mapping[Use, int] | None = None
-    """How many targets run or are kept, by their use; None if they cannot be looked at."""
+    """The number of running and kept targets, by use; None if unknown."""
 
 
 def doctor_command(
@@ -70,11 +70,11 @@ def doctor_command(
     as_json: AsJson = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Show which backends are ready, and what the others need.
+    """Check each backend, and show how to set up the missing ones.
 
-    A command is run on this machine and on the configured backend, or on that of --backend. For the others it looks for
-    the library and the engine, host or credentials, and starts nothing, as that may cost money. Then it counts what
-    `ls` shows.
+    Runs a command on this machine and on the configured backend, or the backend of --backend. For other backends,
+    checks the library and the engine, host or credentials, without a start, as a start may cost money. Then counts the
+    targets listed by `ls`.
 
     Exit codes: 0 if the configured backend works, else 1; 2 wrong usage or setting.
     """
@@ -108,25 +108,25 @@ def doctor_command(
 
 
 def _findings(configured: str, backend: str | None, options: dict[str, object], verbose: int) -> Iterator[Finding]:
-    """Find out about one backend after the other."""
+    """Check one backend after another."""
     for name in dict.fromkeys([*backend_names(), configured]):
         if name == configured:
             yield try_backend(name, backend, options, verbose)
         elif name == "local":
-            # A configured working directory is the other backend's, and need not be here.
+            # A configured working directory belongs to the other backend, and may not exist here.
             with TemporaryDirectory() as folder:
                 yield try_backend(name, name, {"cwd": folder, "sandbox": "none"})
         else:
-            with InventoryDisplay(verbose) as shown:
-                shown.update([name])
-                finding = look_for_backend(name)
+            with InventoryDisplay(verbose) as display:
+                display.update([name])
+                finding = probe_backend(name)
             yield finding
 
 
-def look_for_backend(name: str) -> Finding:
-    """Find out whether a backend has its client library and what else it needs here. Nothing is started."""
+def probe_backend(name: str) -> Finding:
+    """Check for a backend's client library and other requirements, without a start."""
     try:
-        if all(distributions(name).values()):  # else the missing extra comes first
+        if all(distributions(name).values()):  # otherwise report the missing extra first
             backend_settings_class(name).check_credentials()
         backend = backend_class(name)
     except (MissingExtraError, EnvironmentStartError) as error:
@@ -139,7 +139,7 @@ def look_for_backend(name: str) -> Finding:
         return _failure(name, "not set up", error)
     except TerminalError as error:
         return _failure(name, "not found", error)
-    except Exception as error:  # of a backend installed apart, which is no reason to say nothing of the others
+    except Exception as error:  # of a separately installed backend; the others are still reported
         return _failure(name, "failed", error)
     return Finding(
         name, "found, not tried", found, f"try it with: hermes-env doctor --backend {name}", _versions_of(name)
@@ -147,25 +147,25 @@ def look_for_backend(name: str) -> Finding:
 
 
 def try_backend(name: str, backend: str | None, options: dict[str, object], verbose: int = 0) -> Finding:
-    """Find out whether a backend works, by running a command on it.
+    """Check a backend by running a command.
 
     Args:
         name: The backend's name.
-        backend: The name as it was given on the command line; None when the settings chose it.
+        backend: The name from the command line; None if the settings selected the backend.
         options: Settings from the command line.
-        verbose: Whether each step of the start is told.
+        verbose: Above 0, each step of the start is printed.
     """
     try:
         with (
-            StartDisplay(verbose) as shown,
-            create_environment(backend, on_progress=shown.update, **options) as environment,
+            StartDisplay(verbose) as display,
+            create_environment(backend, on_progress=display.update, **options) as environment,
         ):
             result = environment.internal.execute("true", timeout=TRIAL_SECONDS)
             capabilities = environment.capabilities
             found = backend_class(environment.settings.env).probe(environment.settings)
     except MissingExtraError as error:
         return _failure(name, "missing extra", error)
-    except Exception as error:  # of a backend installed apart as well
+    except Exception as error:  # also of a separately installed backend
         return _failure(name, "failed", error)
     if not result.ok:
         return Finding(name, "failed", f"`true` ended with exit code {result.exit_code}: {result.output.strip()}")
@@ -178,24 +178,24 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
 
 
 def _failure(name: str, state: State, error: Exception) -> Finding:
-    said = reason(name, str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}")
-    why, *remedy = _REMEDY.split(said, maxsplit=1)
+    message = reason(name, str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}")
+    why, *remedy = _REMEDY.split(message, maxsplit=1)
     return Finding(name, state, why, remedy[0] if remedy else None, _versions_of(name))
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of this package and of the Python that runs it."""
+    """Return the versions of this package and of Python."""
     return {DISTRIBUTION: version(DISTRIBUTION), "python": ".".join(map(str, sys.version_info[:3]))}
 
 
 def _versions_of(backend: str) -> dict[str, str]:
-    """Return the versions of a backend's client libraries, as far as they are installed."""
+    """Return the versions of a backend's installed client libraries."""
     return {name: version for name, version in distributions(backend).items() if version}
 
 
 def _count(backends: list[str], verbose: int) -> tuple[dict[str, dict[Use, int]], dict[str, str]]:
-    """Return how many targets there are on each backend, by their use, and why one could not be looked at."""
-    inventory = shown_look(lambda on_look: take_inventory(backends, on_look=on_look), verbose)
+    """Return the number of targets on each backend, by use, and the reason for each failed query."""
+    inventory = with_display(lambda on_look: take_inventory(backends, on_look=on_look), verbose)
     counts: dict[str, dict[Use, int]] = {name: dict.fromkeys(USES, 0) for name in backends}
     for name, target in inventory.found:
         counts[name][target.use] += 1
@@ -216,4 +216,4 @@ def _print_counts(counts: Iterable[Mapping[Use, int]], failed: Mapping[str, str]
         found += "; `hermes-env gc` removes orphans"
     typer.echo(f"\nleft      {found or 'nothing'}")
     for name, why in failed.items():
-        typer.echo(f"          {name} cannot be looked at: {why}")
+        typer.echo(f"          {name} could not be queried: {why}")

@@ -1,4 +1,4 @@
-"""Errors of the command line: their words, their exit codes, and their JSON where that was asked for."""
+"""Errors of the command line: messages, exit codes, and JSON for `--json`."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from environments.errors import DeniedError, SettingsError, StartStoppedError, T
 from environments.model_view import plain
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from environments.validation import closest
-from hermes_env.cli.streams import has_room
+from hermes_env.cli.streams import accepts_output
 
 USAGE_EXIT_CODE = 2
-"""The command line, a setting or a task is wrong, and so nothing was begun."""
+"""The command line, a setting or a task is wrong, so no work was begun."""
 ERROR_EXIT_CODE = 125
-"""Any other error of hermes-env, as of `docker run` and `timeout(1)`: it is not one of the command's own."""
+"""Any other error of hermes-env, not of the command, as with `docker run` and `timeout(1)`."""
 
 JsonObject = dict[str, object]
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
-"""The parser's class of errors, which typer has no public name for."""
+"""The base class of the parser's errors, without a public name in typer."""
 _NEAR = 0.7
-"""How alike a name has to be to be suggested, from 0 to 1."""
+"""The smallest similarity of a suggested name, from 0 to 1."""
 _OPTIONS_OF_SETTINGS = {"backend": "--backend", "cwd": "--cwd", "record": "--record"}
 
 
 class EndedBySignalError(TerminalError):
-    """Ctrl-C, SIGTERM or SIGHUP has ended the work. The message names it."""
+    """Ctrl-C, SIGTERM or SIGHUP has ended the work. The message names the signal."""
 
 
 class WrongUsageError(SettingsError):
-    """The words of the command line do not go together, or a task of a batch is wrong."""
+    """The arguments of the command line contradict each other, or a task of a batch is wrong."""
 
 
 def exit_code_of_error(error: Exception) -> int:
@@ -52,26 +52,26 @@ def exit_code_of_error(error: Exception) -> int:
 
 
 def status_of_error(error: Exception) -> str:
-    """Return the status of a result that an error stands for."""
+    """Return the status of a result for an error."""
     if exit_code_of_error(error) == INTERRUPT_EXIT_CODE:
         return "interrupted"
     return "timeout" if isinstance(error, StartStoppedError) else "error"
 
 
-def words_of(error: Exception) -> str:
-    """Return an error as one line, without secrets and without controls of a terminal."""
-    from environments.redaction import without_secrets  # with the first error
+def message_of(error: Exception) -> str:
+    """Return an error as one line, without secrets and terminal controls."""
+    from environments.redaction import without_secrets  # imported only for an error
 
-    text = _words_of_usage(error) if isinstance(error, UsageError) else str(error)
+    text = _usage_message(error) if isinstance(error, UsageError) else str(error)
     return without_secrets(plain(re.sub(r"^(?:argument (?=\w+:)|(?=backend:))(\w+):", _as_option, text)))
 
 
 def _as_option(found: re.Match[str]) -> str:
-    """Return the option that gives a setting, for the name of that setting in an error."""
+    """Return the command-line option for the name of a setting in an error."""
     return f"{_OPTIONS_OF_SETTINGS.get(found[1], f'--set {found[1]}')}:"
 
 
-def _words_of_usage(error: Any) -> str:  # noqa: ANN401  # see `UsageError`
+def _usage_message(error: Any) -> str:  # noqa: ANN401  # see `UsageError`
     message = str(error.message).removeprefix("Value error, ").rstrip(".")
     message = message[:1].lower() + message[1:]
     parameter, command = getattr(error, "param", None), error.ctx.command if error.ctx else None
@@ -99,42 +99,42 @@ def _name_of(parameter: Any) -> str:  # noqa: ANN401  # see `UsageError`
 
 
 def unknown_verb(name: str, known: list[str]) -> WrongUsageError:
-    """Return the error for a command that there is not."""
+    """Return the error for an unknown command."""
     return WrongUsageError(f"there is no command {name!r}{closest(name, known, _NEAR)}; see `hermes-env --help`")
 
 
-def tell(text: str, colour: str = "red") -> None:
-    """Write a line to standard error, on a terminal in a colour unless NO_COLOR is set.
+def print_message(text: str, colour: str = "red") -> None:
+    """Print a line to standard error; on a terminal in a colour, unless NO_COLOR is set.
 
-    A terminal that takes nothing, as it is stopped, gets none: the end of the program does not wait for it.
+    Prints nothing to a stopped terminal, which would block the end of the program.
     """
-    if sys.stderr is None or (sys.stderr.isatty() and not has_room(sys.stderr.fileno())):
+    if sys.stderr is None or (sys.stderr.isatty() and not accepts_output(sys.stderr.fileno())):
         return
     line = f"hermes-env: {text}"
     typer.echo(line if os.environ.get("NO_COLOR") else typer.style(line, fg=colour), err=True)
 
 
 def report_error(error: Exception) -> int:
-    """Write an error to standard error, and return its exit code."""
+    """Print an error to standard error, and return the exit code."""
     code = exit_code_of_error(error)
-    tell(words_of(error), "yellow" if code == INTERRUPT_EXIT_CODE else "red")
+    print_message(message_of(error), "yellow" if code == INTERRUPT_EXIT_CODE else "red")
     return code
 
 
 def _without_type(name: str, text: str) -> tuple[str, str]:
-    """Return a row of help without what typer writes of types, as a metavar has it in a word."""
+    """Return a row of help without typer's names of types; the metavar names the type."""
     return re.sub(r" <[^>]*>(\.\.\.)?$", "", name), re.sub(r"\s*\\?\[required\]$", "", text)
 
 
 class Verb(TyperCommand):
-    """A command whose errors are reported in one way, as JSON where `--json` is given and the command has a result."""
+    """A command with common error reports: a line, or JSON if `--json` is given and the command has a result."""
 
     failed: Callable[[Exception], JsonObject] | None = None
-    """Makes the object of an error, for a command that prints a result."""
+    """Makes the JSON object for an error, in commands with a result."""
 
     # typer's own types of these differ from version to version.
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **extra: Any) -> Any:  # noqa: ANN401
-        words = list(args)  # of which it cannot be known yet which are the command's own
+        words = list(args)  # before parsing, a word for the target may look the same
         with self._reporting(lambda: "--json" in words):
             return super().make_context(info_name, args, *rest, **extra)
 

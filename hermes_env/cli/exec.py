@@ -1,4 +1,4 @@
-"""`hermes-env exec`: one command, with its input and its output passed through byte for byte."""
+"""`hermes-env exec`: runs a command; input and output pass through byte for byte."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from environments.output import BoundedCapture, Channel
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.cli.errors import JsonObject, status_of_error, tell, words_of
+from hermes_env.cli.errors import JsonObject, message_of, print_message, status_of_error
 from hermes_env.cli.foreground import Foreground
 from hermes_env.cli.options import AsJson, Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
 from hermes_env.cli.streams import (
     BROKEN_PIPE_EXIT_CODE,
     InputPump,
     LiveOutput,
-    goes_to_one_place,
+    is_same_output,
     standard_input,
 )
 
@@ -42,7 +42,7 @@ def exec_command(
     timeout: Timeout = None,
     cwd: Cwd = None,
     no_input: Annotated[bool, typer.Option("--no-stdin", "-n", help="Give the command no input.")] = False,
-    merge: Annotated[bool, typer.Option("--merge", help="Write standard error into standard output.")] = False,
+    merge: Annotated[bool, typer.Option("--merge", help="Merge standard error into standard output.")] = False,
     as_json: AsJson = False,
     raw: Raw = False,
     record: Record = None,
@@ -51,11 +51,11 @@ def exec_command(
 ) -> None:
     """Run a command and exit with its exit code.
 
-    One word is shell text: `exec -- 'ls | wc -l'`. Several words are a command and its arguments, each of which arrives
-    as it is: `exec -- ls 'a file'`. Options stand before the command.
+    One word is shell text: `exec -- 'ls | wc -l'`. Several words are a command and its arguments, passed unchanged:
+    `exec -- ls 'a file'`. Put options before the command.
 
-    Input and output pass through as they come. In a loop such as `while read` give -n, or the command gets the loop's
-    input.
+    Input and output pass through without buffering. In a loop such as `while read` give -n, or the command reads the
+    loop's input.
 
     Exit codes: the command's own; 124 time-out, 130 Ctrl-C, 126 not allowed, 125 another error of hermes-env, 2 wrong
     usage or setting.
@@ -65,7 +65,7 @@ def exec_command(
     settings = settings_from(assignments, timeout=timeout, cwd=cwd, record=record)
     source = None if no_input else standard_input()
     foreground = Foreground()
-    live = LiveOutput(foreground.scope.cancel, raw, separate=not (merge or goes_to_one_place()))
+    live = LiveOutput(foreground.scope.cancel, raw, separate=not (merge or is_same_output()))
 
     def work(environment: BaseEnvironment) -> tuple[Ending, CapturedOutput]:
         captured = CapturedOutput(environment.settings.max_output_bytes, separate=not merge)
@@ -78,23 +78,23 @@ def exec_command(
     if as_json:
         live.write(json.dumps(captured.result(ending, time.monotonic() - began)) + "\n")
     elif ending.note:
-        tell(ending.note, "yellow" if ending.interrupted else "red")
+        print_message(ending.note, "yellow" if ending.interrupted else "red")
     raise typer.Exit(BROKEN_PIPE_EXIT_CODE if live.reader_left else ending.exit_code)
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command ended."""
+    """The end of a command."""
 
     exit_code: int
     timed_out: bool = False
     interrupted: bool = False
     note: str | None = None
-    """The reason, where hermes-env or the target has ended it."""
+    """The reason, if hermes-env or the target has ended the command."""
 
     @property
     def status(self) -> Status:
-        """The same in a word."""
+        """The status in a word."""
         if self.timed_out or self.interrupted:
             return "timeout" if self.timed_out else "interrupted"
         return "success" if self.exit_code == 0 else "error"
@@ -104,11 +104,11 @@ _INTERRUPTED = Ending(INTERRUPT_EXIT_CODE, interrupted=True)
 
 
 class CapturedOutput:
-    """Keeps the output of a command: all of it, or its head and its tail. An `OutputSink`.
+    """Keeps the whole output of a command, or the head and the tail. An `OutputSink`.
 
     Args:
         limit: Bytes of each stream to keep.
-        separate: Whether standard error is kept apart.
+        separate: True to keep standard error separate.
     """
 
     def __init__(self, limit: int, *, separate: bool) -> None:
@@ -118,20 +118,19 @@ class CapturedOutput:
         self._frozen = False
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
         if not self._frozen:
             self._captures[channel].add(data)
 
     def freeze(self) -> None:
-        """Ignore the rest."""
+        """Ignore all later output."""
         self._frozen = True
 
     def result(self, ending: Ending, seconds: float) -> JsonObject:
-        """Return the result of the command, ready for JSON, and give up what was kept.
+        """Return the result of the command, ready for JSON, and release the output.
 
         Args:
-            ending: How it ended.
-            seconds: How long all of it took.
+            ending: The end of the command.
+            seconds: The duration, with the start of the environment.
         """
         kept = {channel: capture.text() for channel, capture in self._captures.items()}
         texts = {
@@ -151,7 +150,7 @@ class CapturedOutput:
 
 
 def failed(error: Exception) -> JsonObject:
-    """Return the same for a command that did not run to its end because of an error of hermes-env."""
+    """Return the result, ready for JSON, of a command that failed by an error of hermes-env."""
     status = status_of_error(error)
     return {
         "status": status,
@@ -162,7 +161,7 @@ def failed(error: Exception) -> JsonObject:
         "interrupted": status == "interrupted",
         "duration_seconds": 0.0,
         "omitted_bytes": 0,
-        "error": words_of(error),
+        "error": message_of(error),
     }
 
 
@@ -175,20 +174,21 @@ def run_streamed(
     timeout: float | None = None,
     source: int | None = None,
 ) -> Ending:
-    """Run a command to its end, or until it is ended.
+    """Run a command, and stream the output.
 
     Args:
-        environment: Where it runs.
+        environment: The environment.
         command: Shell text.
-        output: Takes what it prints, as it comes.
-        scope: Ends the command, or the start of its target, when it is cancelled.
-        timeout: Seconds for the start of the target and the command together; None has no limit for the start, and the
-            one of the settings for the command.
-        source: The descriptor of what the command reads, which is passed on as fast as it does; None is no input.
+        output: Receives the output.
+        scope: Cancelling the scope ends the command, or the start of the target.
+        timeout: Seconds for the start of the target and the command together; None applies the limit of the settings to
+            the command, and no limit to the start.
+        source: The file descriptor of the input, read only as fast as the command reads (back-pressure); None is no
+            input.
 
     Raises:
-        StartStoppedError: The start of the target was stopped, or took longer than the limit.
-        TerminalError: As `BaseEnvironment.start` does, or the input or the output fails.
+        StartStoppedError: The start of the target was stopped, or exceeded the time-out.
+        TerminalError: As `BaseEnvironment.start`, or the input or the output failed.
     """
     call = checked(command, timeout or environment.settings.timeout)
     with environment.observation.command(call, "session") as operation, scope.active():
@@ -219,7 +219,7 @@ def _run(
         except CallCancelledError:
             return _INTERRUPTED
         operation.mark_sent()
-        code = _attended(process, output, scope, limit if timeout is None else clock.left, source)
+        code = _exit_code(process, output, scope, limit if timeout is None else clock.left, source)
     if code is None:
         if scope.cancelled:
             return _INTERRUPTED
@@ -228,10 +228,10 @@ def _run(
     return Ending(code, note=environment.internal.why_killed() if code == KILLED_EXIT_CODE else None)
 
 
-def _attended(
+def _exit_code(
     process: Process, output: LiveOutput | CapturedOutput, scope: CancelScope, limit: float, source: int | None
 ) -> int | None:
-    """Return the exit code of a process; None if it was ended, by the limit or with the scope."""
+    """Wait for a process, and return the exit code; None if the time limit or the scope ended the process."""
     over = threading.Event()
     process.add_done_callback(lambda _: over.set())
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Work in the foreground: Ctrl-C, SIGTERM and SIGHUP end it in the target as well."""
+"""Runs work in the foreground: Ctrl-C, SIGTERM and SIGHUP also end the processes in the target."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ _REPEAT_SECONDS = 0.5
 
 
 class Foreground:
-    """Runs work that a signal ends by cancelling a scope."""
+    """Runs work in a scope. A signal cancels the scope."""
 
     def __init__(self) -> None:
         self.scope = CancelScope()
         self.ended_by: str | None = None
-        """The signal that has ended the work, such as "Ctrl-C"."""
+        """The name of the signal that ended the work, such as "Ctrl-C"."""
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Run something in the scope.
+        """Run a function in the scope.
 
-        Raises what the work raises, and EndedBySignalError where a signal is the reason for that.
+        Raises:
+            EndedBySignalError: A signal ended the work.
+            Exception: Any other error of the work.
         """
         try:
             return run_interruptibly(partial(self._in_scope, work), self._end)
@@ -61,22 +63,23 @@ class Foreground:
         settings: Mapping[str, object],
         verbose: int,
     ) -> Result:
-        """Run something in an environment, which is made for it and cleaned up, with its progress shown.
+        """Run a function in a new environment, and clean up. Shows the progress of the start.
 
         Args:
-            work: Takes the environment. It should return soon after the scope was cancelled.
-            output: Where the work shows its output, if it has any. What that holds back is shown in the end.
-            backend: The backend's name; None is the configured one.
+            work: Receives the environment. Should return soon after the scope was cancelled.
+            output: The output of the work, flushed at the end.
+            backend: The backend's name; None is the configured backend.
             settings: Settings of the environment.
-            verbose: Whether each step of a start is reported: 0 is no.
+            verbose: Above 0, each step of a start is printed.
 
-        Raises what the work raises, or `create_environment`, and EndedBySignalError as `run`.
+        Raises:
+            EndedBySignalError: As `run`, with the other errors of the work and of `create_environment`.
         """
         show_new_host_keys()
         asking = approver(lambda: self.scope.cancelled)
         with (
-            StartDisplay(verbose) as shown,
-            create_environment(backend, approve=asking, on_progress=shown.update, **settings) as environment,
+            StartDisplay(verbose) as display,
+            create_environment(backend, approve=asking, on_progress=display.update, **settings) as environment,
         ):
             try:
                 return self.run(partial(work, environment))
@@ -86,17 +89,17 @@ class Foreground:
 
 
 def run_interruptibly(
-    work: Callable[[], Result], interrupt: Callable[[str], object], again: Callable[[], object] | None = None
+    work: Callable[[], Result], interrupt: Callable[[str], object], on_second: Callable[[], object] | None = None
 ) -> Result:
-    """Run something, and have Ctrl-C (or SIGTERM, SIGHUP) end it by a call, not by an exception inside of it.
+    """Run a function. Ctrl-C, SIGTERM or SIGHUP end the work by a call, not by an exception inside the work.
 
-    The work has a thread of its own, so that the signal finds this one waiting and holding no lock.
+    The work runs in a new thread, so a signal interrupts a wait without locks in this thread.
 
     Args:
-        work: It should return soon after it was interrupted.
-        interrupt: Ends the work; takes the signal's name. It is called again until the work has returned, because an
-            environment that is still starting has no command to end yet.
-        again: Called when a second signal comes while the work is being ended.
+        work: Should return soon after an interrupt.
+        interrupt: Ends the work; receives the signal's name. Called repeatedly until the work has returned, because a
+            starting environment has no command to end yet.
+        on_second: Called for a second signal during the end of the work.
     """
     name = ""
     with _signals_interrupt(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="foreground") as pool:
@@ -105,22 +108,22 @@ def run_interruptibly(
             try:
                 if name:
                     interrupt(name)
-                # A signal that comes just before a wait begins is noticed only behind it, so that none may be long.
+                # A signal just before a wait is handled only after the wait, so each wait is short.
                 wait([future], timeout=_REPEAT_SECONDS)
             except KeyboardInterrupt as error:
-                if name and again:
-                    again()
+                if name and on_second:
+                    on_second()
                 name = name or str(error) or "Ctrl-C"
         return future.result()
 
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Make the signals that end a program raise KeyboardInterrupt with their name, as Ctrl-C does without one."""
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt with the signal's name; Ctrl-C raises an empty one."""
     ending = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in ending]
     for number, handler in zip(ending, before, strict=True):
-        # nohup has a program ignore SIGHUP; that stays.
+        # Keep SIGHUP ignored under nohup.
         if handler is not signal.SIG_IGN:
             signal.signal(number, _raise)
     try:

@@ -1,4 +1,4 @@
-"""`hermes-env ls`: what runs and what is kept, on all backends."""
+"""`hermes-env ls`: lists running and kept targets, on all backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from environments.found_target import FoundTarget, Use
 from environments.model_view import plain
-from hermes_env.cli.look import looked_for, tell_failures
+from hermes_env.cli.inventory import checked_inventory, print_failures
 from hermes_env.cli.options import AsJson, BackendAlone, Task, Verbose
 
 USES: Mapping[Use, str] = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}
@@ -22,9 +22,9 @@ COLOURS: Mapping[Use, str] = {"live": "green", "orphan": "red", "free": "", "els
 _SHORT = 12
 """Characters of an id in a narrow table."""
 _WIDE = 110
-"""Characters in a line that are enough for whole ids."""
+"""Smallest width of a terminal for whole ids."""
 _LONG_LINE = 10_000
-"""Characters a line may have where it is no terminal's."""
+"""Width of a line without a terminal."""
 
 
 def ls_command(
@@ -34,26 +34,27 @@ def ls_command(
     as_json: AsJson = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Show what runs and what is kept, on all backends.
+    """List running and kept targets, on all backends.
 
-    USE is the process that has it; "orphan" if that has ended, so that `gc` collects it; "free" if it is kept for the
-    next environment of its task; "elsewhere" if another machine has it. SIZE is on disk, beside its image.
+    USE is the owner's process id; "orphan" if the owner has ended (`gc` removes orphans); "free" if the target is kept
+    for the next environment of the same task; "elsewhere" if the target belongs to another machine. SIZE is the size
+    on disk, without the image.
 
-    A backend that cannot be looked at is a line on standard error; with --backend it is an error.
+    A backend that could not be queried is a line on standard error; with --backend an error.
     """
-    inventory = looked_for(backend, verbose)
+    inventory = checked_inventory(backend, verbose)
     found = [(name, target) for name, target in inventory.found if task in (None, target.task)]
-    tell_failures(inventory)
+    print_failures(inventory)
     if as_json:
         typer.echo(json.dumps([as_object(name, target) for name, target in found], indent=2))
     elif found:
         _print_table(found)
     else:
-        typer.echo("nothing runs, and nothing is kept", err=True)
+        typer.echo("no targets", err=True)
 
 
 def as_object(backend: str, target: FoundTarget) -> dict[str, object]:
-    """Return what is known of something, ready for JSON."""
+    """Return the facts of a target, ready for JSON."""
     return {
         "backend": backend,
         "kind": target.kind,
@@ -71,7 +72,7 @@ def as_object(backend: str, target: FoundTarget) -> dict[str, object]:
 
 
 def described(backend: str, target: FoundTarget) -> str:
-    """Return what something is, in a few words."""
+    """Return a target in a few words."""
     return plain(f"{backend} {target}")
 
 
@@ -104,7 +105,7 @@ def _table(found: list[tuple[str, FoundTarget]], *, is_wide: bool) -> Table:
 
 
 def age(seconds: float) -> str:
-    """Return a time in the largest unit of which there are two, or else in the next smaller one."""
+    """Return a duration in the largest unit with a value of at least 2."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length:.0f} {unit}"
@@ -112,7 +113,7 @@ def age(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Return a number of bytes in the largest unit of which there is one."""
+    """Return a number of bytes in the largest unit with a value of at least 1."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"

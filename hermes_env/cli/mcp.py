@@ -1,4 +1,4 @@
-"""`hermes-env mcp`: our tools for clients that speak the Model Context Protocol."""
+"""`hermes-env mcp`: serves the tools to clients of the Model Context Protocol (MCP)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 TOKEN = "HERMES_MCP_TOKEN"  # noqa: S105 - the name of a variable
 SHORTEST_TOKEN = 16
-"""Characters of the shortest token that cannot be guessed."""
-_MAKING_ONE = "export HERMES_MCP_TOKEN=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')"
+"""Characters of the shortest token that is hard to guess."""
+_MAKING_TOKEN = "export HERMES_MCP_TOKEN=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')"  # noqa: S105 - a command
 
 
 def mcp_command(
@@ -30,18 +30,18 @@ def mcp_command(
     cwd: Cwd = None,
     tools: Annotated[
         list[str] | None,
-        typer.Option("--tool", metavar="NAME", help="Offer this tool; all by default; may be repeated."),
+        typer.Option("--tool", metavar="NAME", help="Offer only this tool; may be repeated."),
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP there, at /mcp; standard input by default."),
+        typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP at /mcp instead of standard input."),
     ] = None,
     hosts: Annotated[
         list[str] | None,
         typer.Option(
             "--allow-host",
             metavar="NAME",
-            help="A further name of this machine in HTTP; may be repeated.",
+            help="Accept this name of the machine in HTTP; may be repeated.",
         ),
     ] = None,
     idle_timeout: Annotated[
@@ -49,7 +49,7 @@ def mcp_command(
         typer.Option(
             metavar="SECONDS",
             parser=seconds("--idle-timeout", finite=True),
-            help="End a session over HTTP after this time without a request.",
+            help="End an HTTP session after this time without a request.",
         ),
     ] = 1800.0,
     record: Record = None,
@@ -58,13 +58,13 @@ def mcp_command(
 ) -> None:
     """Serve the tools to MCP clients: desktop applications, editors and agents.
 
-    A client starts this command itself. With --http, clients connect to a port, and bring the token of the variable
-    HERMES_MCP_TOKEN. Each client has an environment of its own.
+    A client usually starts this command. With --http, clients connect to a port with the token of the variable
+    HERMES_MCP_TOKEN. Each client has its own environment.
 
-    Exit codes: 0 the client has gone, or SIGTERM or SIGHUP ended the server; 130 Ctrl-C; 125 it could not begin;
-    2 wrong usage or setting.
+    Exit codes: 0 the client closed the connection, or SIGTERM or SIGHUP ended the server; 130 Ctrl-C; 125 the server
+    could not start; 2 wrong usage or setting.
     """
-    token = _taken_token()
+    token = _removed_token()
     register_secret(TOKEN, token)
     settings = settings_from(assignments, cwd=cwd, record=record)
     try:
@@ -79,22 +79,22 @@ def mcp_command(
     from hermes_env.progress import StartDisplay
 
     with (
-        StartDisplay(bool(verbose)) as shown,
-        checked_capabilities(backend, settings, tools, shown.update) as capabilities,
+        StartDisplay(bool(verbose)) as display,
+        checked_capabilities(backend, settings, tools, display.update) as capabilities,
     ):
         server = build_server(capabilities)
         if http is None:
             if sys.stdin.isatty():
-                _say("this is an MCP server, which a client starts and talks to; Ctrl-C ends it. See docs/mcp.md")
-            by_ctrl_c = anyio.run(serve_stdio, server) and sys.stdin.isatty()  # and not by a client's signal
+                _print("this MCP server waits for a client on standard input; Ctrl-C ends it. See docs/mcp.md")
+            by_ctrl_c = anyio.run(serve_stdio, server) and sys.stdin.isatty()  # without a terminal, a client's signal
         else:
             if not token:
                 raise SettingsError(
-                    f"over HTTP, clients need a token, and HERMES_MCP_TOKEN is not set. Make one by: {_MAKING_ONE}"
+                    f"over HTTP, clients need a token, and HERMES_MCP_TOKEN is not set. Make one by: {_MAKING_TOKEN}"
                 )
             listener = Listener(http)
             with listener.socket:
-                _warn_of_strangers(token, listener)
+                _check_token(token, listener)
                 by_ctrl_c = anyio.run(
                     lambda: serve_http(server, listener, token, hosts=hosts or (), idle_timeout=idle_timeout)
                 )
@@ -102,8 +102,8 @@ def mcp_command(
         raise EndedBySignalError("ended by Ctrl-C")
 
 
-def _taken_token() -> str:
-    """Take the token out of the environment, and out of what other processes are shown of it (`/proc/PID/environ`)."""
+def _removed_token() -> str:
+    """Remove the token from the environment variables, also in `/proc/PID/environ`, and return the token."""
     token = os.environ.get(TOKEN, "")
     find = ctypes.CDLL(None).getenv
     find.restype = ctypes.c_void_p
@@ -113,24 +113,24 @@ def _taken_token() -> str:
     return token
 
 
-def _warn_of_strangers(token: str, listener: Listener) -> None:
+def _check_token(token: str, listener: Listener) -> None:
     """Warn of a token that can be guessed or read.
 
     Raises:
-        SettingsError: It can be guessed by other machines.
+        SettingsError: Other machines can connect, and can guess the token.
     """
     if len(token) < SHORTEST_TOKEN:
         problem = f"HERMES_MCP_TOKEN is shorter than {SHORTEST_TOKEN} characters, and so can be guessed"
         if not listener.is_local:
-            raise SettingsError(f"{problem} by other machines, which can connect. Make one by: {_MAKING_ONE}")
-        _say(f"{problem} by other users of this machine", colour="yellow")
+            raise SettingsError(f"{problem} by other machines, which can connect. Make a token by: {_MAKING_TOKEN}")
+        _print(f"{problem} by other users of this machine", colour="yellow")
     if not listener.is_local:
-        _say(
-            "other machines can connect, and HTTP is not encrypted: whoever reads the token on its way runs commands "
-            "here. Put what speaks TLS before it, or listen on 127.0.0.1 and let clients come through ssh -L",
+        _print(
+            "other machines can connect, and HTTP is not encrypted: a token read on the network allows commands here. "
+            "Put a TLS proxy in front, or listen on 127.0.0.1 and connect clients through ssh -L",
             colour="yellow",
         )
 
 
-def _say(text: str, colour: str | None = None) -> None:
+def _print(text: str, colour: str | None = None) -> None:
     typer.secho(f"hermes-env: {text}", fg=colour, err=True)

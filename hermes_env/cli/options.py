@@ -1,4 +1,4 @@
-"""The options that several commands have, and the settings that they stand for."""
+"""Common options of the commands, and their settings."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from environments.errors import SettingsError
 
 
 def _backends(incomplete: str) -> list[str]:
-    """Return the names of backends, for a shell that completes one."""
+    """Return the names of backends for shell completion."""
     from environments import backend_names
 
     return [name for name in backend_names() if name.startswith(incomplete)]
 
 
 def seconds(option: str, *, finite: bool = False) -> Callable[[str], float]:
-    """Return a parser of a time in seconds, which is above 0.
+    """Return a parser of a number of seconds above 0.
 
     Args:
         option: The option's name, for errors.
-        finite: Whether `inf`, which sets no limit, is refused.
+        finite: True to refuse `inf`, which sets no limit.
     """
 
     def parse(text: str) -> float:
@@ -45,7 +45,7 @@ def whole_number(option: str, least: int) -> Callable[[str], int]:
 
     Args:
         option: The option's name, for errors.
-        least: The smallest that is allowed.
+        least: The smallest allowed number.
     """
 
     def parse(text: str) -> int:
@@ -67,35 +67,35 @@ Backend = Annotated[
         "-b",
         metavar="NAME",
         autocompletion=_backends,
-        help="Where to run; the configured backend by default.",
+        help="The backend; the configured one by default.",
     ),
 ]
 BackendAlone = Annotated[
     str | None,
-    typer.Option("--backend", "-b", metavar="NAME", autocompletion=_backends, help="Look at this backend alone."),
+    typer.Option("--backend", "-b", metavar="NAME", autocompletion=_backends, help="Query only this backend."),
 ]
-Task = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only what belongs to this task.")]
+Task = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only targets of this task.")]
 Timeout = Annotated[
     float | None,
     typer.Option(
-        "--timeout", metavar="SECONDS", parser=seconds("--timeout"), help="End it after this time; inf sets no limit."
+        "--timeout", metavar="SECONDS", parser=seconds("--timeout"), help="Time limit in seconds; inf sets no limit."
     ),
 ]
-Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIRECTORY", help="Where in the target the session starts.")]
+Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIRECTORY", help="The first directory of the session.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting of config.yaml; may be repeated."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of config.yaml; may be repeated."),
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Let all terminal controls through, not only colours.")]
-Record = Annotated[str | None, typer.Option("--record", metavar="FILE", help="Add a record of what is done to FILE.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result alone, as JSON.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Pass all terminal controls through, not only colours.")]
+Record = Annotated[str | None, typer.Option("--record", metavar="FILE", help="Append a record to FILE.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only the result, as JSON.")]
 
 _VERBOSITY = f"{__name__}.verbosity"
 
 
-def _in_all(context: typer.Context, count: int) -> int:
-    """Return how often `-v` was given, before the command and behind it, and begin the log that two ask for."""
-    if context.resilient_parsing:  # a shell asks what could stand here
+def _verbosity(context: typer.Context, count: int) -> int:
+    """Return the number of `-v` before and behind the command, and start the log for two or more."""
+    if context.resilient_parsing:  # for shell completion
         return count
     total: int = context.meta.get(_VERBOSITY, 0) + count
     context.meta[_VERBOSITY] = total
@@ -112,24 +112,24 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         count=True,
-        callback=_in_all,
+        callback=_verbosity,
         show_default=False,
         metavar="",
-        help="Report each step of a start; -vv adds the log.",
+        help="Print each step of a start; -vv adds the log.",
     ),
 ]
-"""How often it was given, also before the command."""
+"""The number of `-v`, also before the command."""
 
 
 def settings_from(assignments: list[str] | None, **options: object) -> dict[str, object]:
-    """Return the settings that `--set` and other options give.
+    """Return the settings of `--set` and other options.
 
     Args:
         assignments: The values of `--set`.
-        options: Settings that have an option of their own; None means it was not given.
+        options: Settings with their own option; None if not given.
 
     Raises:
-        SettingsError: A value of `--set` is not `KEY=VALUE`, or names a setting that is given elsewhere too.
+        SettingsError: A value of `--set` is not `KEY=VALUE`, or a setting is given twice.
     """
     settings = {key: value for key, value in options.items() if value is not None}
     for assignment in assignments or []:

@@ -1,4 +1,4 @@
-"""`hermes-env report`: makes an HTML page of a record."""
+"""`hermes-env report`: makes an HTML page from a record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 STANDARD = "-"
 PRIVATE = 0o600
-"""The mode of a page, which holds what the record holds."""
+"""The file mode of a page, the same as of a record."""
 
 
 def report_command(
@@ -28,16 +28,16 @@ def report_command(
             "--output",
             "-o",
             metavar="PAGE",
-            help="Where to write it; FILE with .html by default, - for standard output.",
+            help="The page; FILE with .html by default, - for standard output.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is no report.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is not a report.")] = False,
 ) -> None:
-    """Make a page of a record that `--record FILE` wrote.
+    """Make an HTML page of a record from `--record FILE`.
 
-    The page is one file, which makes no request. It shows when each command, script and tool call ran, its waits and
-    its output, and can be searched. A report of the same name is replaced; any other file only with --force, and a link
-    never. As a record, it is readable for this user alone.
+    The page is one file without network requests. The page shows the time, waits and output of each command, script
+    and tool call, and can be searched. A report of the same name is replaced; any other file only with --force, and a
+    link never. The page, like a record, is readable only by this user.
     """
     from hermes_env.report.page import page_of
 
@@ -85,10 +85,10 @@ def _write(page: Path, file: str, pieces: Iterable[bytes], force: bool) -> None:
             raise TerminalError(f"cannot write {page}: it is a link; give the path of another file")
         if page.exists():
             if file != STANDARD and page.samefile(file):
-                raise TerminalError(f"{page} is the record itself: choose another name by --output")
+                raise TerminalError(f"{page} is the record: choose another name by --output")
             if page.is_file() and not force and not is_report(page):
                 raise TerminalError(
-                    f"{page} is there and is no report: choose another name by --output, or use --force"
+                    f"{page} exists and is not a report: choose another name by --output, or use --force"
                 )
         with naming(page, "write"), opened_folder(page.parent) as folder:
             replace_in(folder, page.name, lambda opened: opened.writelines(pieces), PRIVATE)

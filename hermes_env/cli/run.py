@@ -1,4 +1,4 @@
-"""`hermes-env run`: one Python script in an environment, with the tools at hand."""
+"""`hermes-env run`: runs a Python script with tools in an environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from environments.cancellation import in_no_scope
 from environments.errors import DENIED, TerminalError
 from environments.model_view import harmless
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.cli.errors import ERROR_EXIT_CODE, JsonObject, status_of_error, tell, words_of
+from hermes_env.cli.errors import ERROR_EXIT_CODE, JsonObject, message_of, print_message, status_of_error
 from hermes_env.cli.foreground import Foreground
 from hermes_env.cli.options import (
     AsJson,
@@ -46,15 +46,15 @@ def run_command(
     cwd: Cwd = None,
     mode: Annotated[
         Literal["project", "strict"] | None,
-        typer.Option(metavar="MODE", help="project: in the session's directory, with its Python; or strict."),
+        typer.Option(metavar="MODE", help="project: the session's directory and Python; or strict."),
     ] = None,
     max_tool_calls: Annotated[
         int | None,
-        typer.Option(metavar="N", parser=whole_number("--max-tool-calls", 0), help="Tool calls that it may make."),
+        typer.Option(metavar="N", parser=whole_number("--max-tool-calls", 0), help="Limit the number of tool calls."),
     ] = None,
     transport: Annotated[
         Literal["auto", "socket", "relay", "file"],
-        typer.Option(metavar="NAME", help="Of tool calls: auto, socket, relay or file."),
+        typer.Option(metavar="NAME", help="Transport of tool calls: auto, socket, relay or file."),
     ] = "auto",
     as_json: AsJson = False,
     raw: Raw = False,
@@ -64,8 +64,8 @@ def run_command(
 ) -> None:
     """Run a Python script that may call tools.
 
-    It finds them by `from hermes_tools import read_file, search_files, terminal`. Its output shows as it comes, and a
-    line on standard error reports how it ended. Options stand before the script.
+    The script imports tools by `from hermes_tools import read_file, search_files, terminal`. Output is printed without
+    delay, and a last line on standard error reports the result. Put options before the script.
 
     Exit codes: the script's own; 124 time-out, 130 Ctrl-C, 126 not allowed, 125 another error of hermes-env, 2 wrong
     usage or setting.
@@ -75,10 +75,10 @@ def run_command(
     output = LiveOutput(foreground.scope.cancel, raw)
     settings = settings_from(assignments, cwd=cwd, record=record)
     if not as_json:
-        settings.setdefault("strip_ansi", False)  # a person may have colours
+        settings.setdefault("strip_ansi", False)  # keep colours for a person
 
     def work(environment: BaseEnvironment) -> ExecutionResult:
-        with foreground.scope.calling(interrupt.set), in_no_scope():  # a script has its own way to be interrupted
+        with foreground.scope.calling(interrupt.set), in_no_scope():  # `interrupt` ends a script, not the scope
             return execute_code(
                 code,
                 env=environment,
@@ -97,7 +97,7 @@ def run_command(
     if as_json:
         output.write(json.dumps(result.to_dict()) + "\n")
     else:
-        _tell_ending(result, raw=raw)
+        _print_ending(result, raw=raw)
     raise typer.Exit(BROKEN_PIPE_EXIT_CODE if output.reader_left else exit_code_of(result))
 
 
@@ -108,7 +108,7 @@ def read_script(script: str) -> str:
         script: The path of a file here, or `-` for standard input.
 
     Raises:
-        TerminalError: It cannot be read, or is not UTF-8.
+        TerminalError: The file cannot be read, or is not UTF-8.
     """
     name = "standard input" if script == "-" else script
     try:
@@ -121,14 +121,14 @@ def read_script(script: str) -> str:
 
 
 def _interrupted(result: ExecutionResult, signal: str | None) -> ExecutionResult:
-    """Return an interrupted script's result with its reason in place of the message for models."""
+    """Return an interrupted script's result with the reason in place of the message for models."""
     reason = f"ended by {signal}" if signal else "ended, as its output has no reader"
     return replace(result, output=result.output.replace(INTERRUPTED_MESSAGE, f"[{reason}]"), error=reason)
 
 
-def _tell_ending(result: ExecutionResult, *, raw: bool) -> None:
+def _print_ending(result: ExecutionResult, *, raw: bool) -> None:
     if result.status == "error" and result.exit_code is None:
-        tell(words_of(TerminalError(result.error)))
+        print_message(message_of(TerminalError(result.error)))
     else:
         unshown = unshown_of(result)
         sys.stderr.write(harmless(unshown) if sys.stderr.isatty() and not raw else unshown)
@@ -136,13 +136,13 @@ def _tell_ending(result: ExecutionResult, *, raw: bool) -> None:
 
 
 def unshown_of(result: ExecutionResult) -> str:
-    """Return what belongs to a result and was not shown yet: standard error, and why it did not end by itself."""
+    """Return the unprinted parts of a result: standard error, and the error after a time-out."""
     lines = [result.stderr.rstrip("\n"), result.error or "" if result.status == "timeout" else ""]
     return "".join(f"{line}\n" for line in lines if line)
 
 
 def result_line(result: ExecutionResult) -> str:
-    """Return one line on how a script ended, and which limit it has reached."""
+    """Return a line with the status of a script, and the reached limit."""
     calls = f"{result.tool_calls_made} tool call{'' if result.tool_calls_made == 1 else 's'}"
     line = f"{result.status} in {result.duration_seconds:.2f} s, {calls}, exit code {exit_code_of(result)}"
     line += f": {result.error}" if result.status == "interrupted" else ""
@@ -150,14 +150,14 @@ def result_line(result: ExecutionResult) -> str:
 
 
 def failed(error: Exception) -> JsonObject:
-    """Return the result of a script that did not run to its end because of an error of hermes-env, ready for JSON."""
-    result = ExecutionResult("error", getattr(error, "output", ""), 0, 0.0, None, words_of(error))
+    """Return the result, ready for JSON, of a script that failed by an error of hermes-env."""
+    result = ExecutionResult("error", getattr(error, "output", ""), 0, 0.0, None, message_of(error))
     return {**result.to_dict(), "status": status_of_error(error)}
 
 
 def exit_code_of(result: ExecutionResult) -> int:
     """Return the exit code for a script's result."""
-    if result.status == "error" and result.exit_code is None:  # it never began
+    if result.status == "error" and result.exit_code is None:  # the script never began
         return DENIED_EXIT_CODE if (result.error or "").startswith(DENIED) else ERROR_EXIT_CODE
     if result.status == "error":
         return result.exit_code or 1

@@ -1,4 +1,4 @@
-"""`hermes-env shell`: a shell of the target on the user's own terminal."""
+"""`hermes-env shell`: opens a shell of the target on the user's terminal."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from environments.cancellation import CancelScope, in_no_scope
 from environments.errors import CallCancelledError
 from environments.process import Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE
-from hermes_env.cli.errors import tell
+from hermes_env.cli.errors import print_message
 from hermes_env.cli.foreground import Foreground
 from hermes_env.cli.options import Backend, Cwd, Record, Settings, Verbose, settings_from
-from hermes_env.cli.streams import InputPump, LiveOutput, has_room
+from hermes_env.cli.streams import InputPump, LiveOutput, accepts_output
 from hermes_env.cli.terminal import Keys, RawTerminal, Screen, size_of, terminal_of_input
 
-_THE_USERS_SHELL = """\
+_LOGIN_SHELL = """\
 # a shell of the target's user
 stty iutf8 2>/dev/null
 case ${SHELL-} in
@@ -35,12 +35,12 @@ case ${SHELL-} in
 esac
 if command -v bash >/dev/null 2>&1; then exec bash@LOGIN@; fi
 exec sh@LOGIN@"""
-"""A new terminal does not know that a character may have several bytes, which erasing one has to."""
+"""Shell text that runs the user's shell. `stty iutf8`: otherwise the new terminal erases characters byte by byte."""
 
 
 def shell_command(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="CMD", help="A command to run in place of a shell.")
+        list[str] | None, typer.Argument(metavar="CMD", help="Run this command instead of a shell.")
     ] = None,
     *,
     backend: Backend = None,
@@ -51,10 +51,10 @@ def shell_command(
 ) -> None:
     """Open a shell in the target, on this terminal.
 
-    It is the shell of the target's user, or bash, or sh. A command is run in its place as by `exec`: `shell -- top`.
-    All that is typed goes there, control-C and control-Z too. With the session all that it started ends.
+    Runs the shell of the target's user, or bash, or sh; or a command, as with `exec`: `shell -- top`. All keys go to
+    the target, also control-C and control-Z. The end of the session ends all its processes.
 
-    `~.` at the beginning of a line ends the session, also when the target does not answer; `~~` types a tilde.
+    `~.` at the beginning of a line ends the session, also if the target does not answer; `~~` types a tilde.
 
     Exit codes: the shell's own; 130 ended by `~.`, a signal, or Ctrl-C during the start; 126 not allowed, 125 another
     error of hermes-env, 2 wrong usage or setting.
@@ -64,24 +64,24 @@ def shell_command(
     output = LiveOutput(foreground.scope.cancel, raw=True)
 
     def work(environment: BaseEnvironment) -> int:
-        with in_no_scope():  # what ends the session is not to be ended itself
+        with in_no_scope():  # the clean-up after a cancelled session must not be cancelled
             code = session.run(environment, _command(words or [], login=environment.settings.login_shell), output)
             if code == KILLED_EXIT_CODE and (note := environment.internal.why_killed()):
-                tell(note)
+                print_message(note)
         return code
 
     settings = settings_from(assignments, cwd=cwd, record=record)
-    with session.heeding_signals():
+    with session.window_signals():
         code = foreground.run_in_environment(work, output, backend=backend, settings=settings, verbose=verbose)
     if foreground.ended_by:
-        tell(f"ended by {foreground.ended_by}", "yellow")
+        print_message(f"ended by {foreground.ended_by}", "yellow")
     raise typer.Exit(code)
 
 
 def _command(words: list[str], *, login: bool) -> str:
-    """Return what is to be run, as shell text."""
+    """Return the command as shell text."""
     if not words:
-        return _THE_USERS_SHELL.replace("@LOGIN@", " -l" if login else "")
+        return _LOGIN_SHELL.replace("@LOGIN@", " -l" if login else "")
     return words[0] if len(words) == 1 else shlex.join(words)
 
 
@@ -92,22 +92,22 @@ class _Event(Enum):
 
 
 class InteractiveSession:
-    """Runs one command on a terminal of the target, shown on this one.
+    """Runs a command on a terminal of the target, shown on the local terminal.
 
     Args:
-        terminal: The descriptor of this one.
-        scope: Ends the command, or the start of its target, when it is cancelled.
+        terminal: The file descriptor of the local terminal.
+        scope: Cancelling the scope ends the command, or the start of the target.
     """
 
     def __init__(self, terminal: int, scope: CancelScope) -> None:
         self._terminal = terminal
         self._scope = scope
-        # A signal handler may put an event into it while the interrupted thread does the same.
+        # A SimpleQueue: a signal handler may put an event while the interrupted thread does the same.
         self._events: SimpleQueue[_Event] = SimpleQueue()
 
     @contextmanager
-    def heeding_signals(self) -> Iterator[None]:
-        """Pass on changes of the window's size in the block, which the main thread enters."""
+    def window_signals(self) -> Iterator[None]:
+        """Handle SIGWINCH and SIGCONT in the block, in the main thread."""
         events = {signal.SIGWINCH: _Event.RESIZED, signal.SIGCONT: _Event.CONTINUED}
         before = {
             number: signal.signal(number, lambda *_, event=event: self._events.put(event))
@@ -120,14 +120,16 @@ class InteractiveSession:
                 signal.signal(number, handler)
 
     def run(self, environment: BaseEnvironment, command: str, output: LiveOutput) -> int:
-        """Run a command until it ends, or is ended, and return its exit code; 130 if it was ended.
+        """Run a command, and return the exit code; 130 if the scope ended the command. Restores the local terminal.
 
         Args:
-            environment: Where it runs.
+            environment: The environment.
             command: Shell text.
-            output: Shows what comes.
+            output: Shows the output.
 
-        Raises what `BaseEnvironment.start` raises, and EnvironmentLostError. This terminal is then as it was before.
+        Raises:
+            EnvironmentLostError: The target was lost.
+            TerminalError: As `BaseEnvironment.start`.
         """
         is_raw = threading.Event()
         screen, line_end = Screen(output, is_raw), b""
@@ -135,8 +137,8 @@ class InteractiveSession:
             process = self._started(environment, command, screen)
             with RawTerminal(self._terminal) as raw:
                 is_raw.set()
-                line_end = b"\n"  # it may break off in the middle of a line
-                code = self._attend(process, raw, screen)
+                line_end = b"\n"  # output may end in the middle of a line
+                code = self._wait(process, raw, screen)
             if code is None:
                 return INTERRUPT_EXIT_CODE
             line_end = b""
@@ -144,8 +146,8 @@ class InteractiveSession:
             screen.freeze()
             return INTERRUPT_EXIT_CODE
         finally:
-            is_raw.set()  # output that could not be shown waits no longer
-            _show_last(screen.undoing() + line_end)
+            is_raw.set()  # release output that waits for raw mode
+            _reset_terminal(screen.reset_sequence() + line_end)
         return code
 
     def _started(self, environment: BaseEnvironment, command: str, screen: Screen) -> Process:
@@ -157,15 +159,15 @@ class InteractiveSession:
         process.add_done_callback(lambda _: self._events.put(_Event.OVER))
         return process
 
-    def _attend(self, process: Process, raw: RawTerminal, screen: Screen) -> int | None:
-        """Return the exit code of a process when it has ended, or None when it was ended by its scope."""
+    def _wait(self, process: Process, raw: RawTerminal, screen: Screen) -> int | None:
+        """Wait for a process, and return the exit code; None if the scope ended the process."""
         with ExitStack() as stack:
             stack.enter_context(self._scope.calling(lambda: self._events.put(_Event.OVER)))
             stack.callback(InputPump(self._terminal, Keys(process, self._scope.cancel)).stop)
             while (event := self._events.get()) is not _Event.OVER:
                 if event is _Event.CONTINUED:
                     raw.enforce()
-                size = size_of(self._terminal)  # which may have changed, too, while we were stopped
+                size = size_of(self._terminal)  # may also have changed while this process was stopped
                 process.resize(size.rows, size.columns)
             if (code := process.poll()) is not None and not self._scope.cancelled:
                 return code
@@ -175,15 +177,15 @@ class InteractiveSession:
 
 
 def _variables() -> Mapping[str, str]:
-    """Return the variables by which programs there know this terminal."""
+    """Return the variables that describe this terminal to programs in the target."""
     kind = os.environ.get("TERM", "dumb")
     return {} if kind == "dumb" else {"TERM": kind}
 
 
-def _show_last(data: bytes) -> None:
-    """Write what resets the terminal, unless it takes nothing any more."""
+def _reset_terminal(data: bytes) -> None:
+    """Write the reset sequence to the terminal, unless the terminal is stopped."""
     if not data or sys.stdout is None:
         return
-    if has_room(sys.stdout.fileno()):
+    if accepts_output(sys.stdout.fileno()):
         with suppress(OSError):
             os.write(sys.stdout.fileno(), data)

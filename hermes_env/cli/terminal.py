@@ -1,4 +1,4 @@
-"""The terminal of standard input: its size and settings, what is typed there, and what is shown on it."""
+"""The local terminal of `hermes-env shell`: size, raw mode, keyboard input, and screen output."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from hermes_env.cli.streams import LiveOutput
 _TILDE, _DOT = b"~."
 _MODES = re.compile(rb"\x1b\[\?([0-9;]{1,64})([hl])")
 _USUALLY_ON = frozenset((b"7", b"8", b"25"))
-"""Line wrap, key repeat, and a visible cursor."""
+"""Modes that are usually on: line wrap, key repeat, and a visible cursor."""
 _COLOURLESS = b"\x1b[0m"
 _LONGEST = 72
-"""Bytes of a sequence that is waited for."""
+"""Bytes of the longest incomplete sequence to keep."""
 
 
 def terminal_of_input() -> int:
-    """Return the descriptor of standard input, which is a terminal.
+    """Return the file descriptor of standard input.
 
     Raises:
-        TerminalError: It is none.
+        TerminalError: Standard input is not a terminal.
     """
     if sys.stdin is None or not sys.stdin.isatty():
         raise TerminalError(
@@ -39,7 +39,7 @@ def terminal_of_input() -> int:
 
 
 def size_of(terminal: int) -> Terminal:
-    """Return the size of a terminal, by its descriptor; the usual one where it has none, or is gone."""
+    """Return the size of a terminal, by file descriptor; the usual size if unknown, or after a hang-up."""
     usual = Terminal()
     try:
         size = os.get_terminal_size(terminal)
@@ -49,10 +49,10 @@ def size_of(terminal: int) -> Terminal:
 
 
 class RawTerminal:
-    """A terminal in raw mode: control-C is a byte like any other. At the end of the block its settings are restored.
+    """A terminal in raw mode: control-C is an ordinary byte. The end of the block restores the settings.
 
     Args:
-        terminal: Its descriptor.
+        terminal: The file descriptor.
     """
 
     def __init__(self, terminal: int) -> None:
@@ -64,11 +64,11 @@ class RawTerminal:
         return self
 
     def enforce(self) -> None:
-        """Set raw mode, also again after a stop: the shell that continued this process has its own settings.
+        """Set raw mode, also again after SIGCONT: the shell that continued this process has changed the settings.
 
-        Input that was typed already stays.
+        Keeps pending input.
         """
-        with contextlib.suppress(termios.error):  # it is gone, which its reader reports
+        with contextlib.suppress(termios.error):  # after a hang-up, which the reader reports
             tty.setraw(self._terminal, termios.TCSADRAIN)
 
     def __exit__(self, *_: object) -> None:
@@ -77,13 +77,13 @@ class RawTerminal:
 
 
 class Keys:
-    """Passes on what is typed. `~.` at the beginning of a line ends the session, also if the target hangs.
+    """Forwards keyboard input. `~.` at the beginning of a line ends the session, also if the target hangs.
 
-    `~~` there is one tilde, and before anything else a tilde is itself.
+    `~~` at the beginning of a line is a tilde. Before any other character a tilde is unchanged.
 
     Args:
         process: The receiver.
-        leave: Ends the session. It is also called when the terminal is gone.
+        leave: Ends the session. Also called after a hang-up of the terminal.
     """
 
     def __init__(self, process: Process, leave: Callable[[], object]) -> None:
@@ -91,10 +91,9 @@ class Keys:
         self._leave = leave
         self._begins_line = True
         self._is_held = False
-        """True while a tilde waits for the next byte."""
+        """True while a tilde is held back until the next byte."""
 
     def write(self, data: bytes) -> None:
-        """Pass on bytes. Raises what `Process.write` raises."""
         passed, is_over = self._passed(data)
         if passed:
             self._process.write(passed)
@@ -119,18 +118,17 @@ class Keys:
         return bytes(passed), False
 
     def close_stdin(self) -> None:
-        """Note the end of the input."""
         self._leave()
 
 
 class Screen:
-    """Shows output, and notes the modes of the terminal that have to be reset if a program does not do so itself.
+    """Shows output, and tracks the modes of the terminal, to reset modes left set by a killed program.
 
-    These are an editor's screen, a hidden cursor, mouse reports and bracketed paste. An `OutputSink`.
+    Such modes are an editor's alternate screen, a hidden cursor, mouse reports and bracketed paste. An `OutputSink`.
 
     Args:
         shown: Shows the output.
-        is_ready: Set once the terminal can show it. Until then output waits.
+        is_ready: Set once the terminal is in raw mode. Until then output is held back.
     """
 
     separate = False
@@ -143,7 +141,6 @@ class Screen:
         self._modes: dict[bytes, bool] = {}
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Show bytes at once."""
         self._is_ready.wait()
         if self._is_frozen:
             return
@@ -151,7 +148,6 @@ class Screen:
         self._shown.add(channel, data)
 
     def freeze(self) -> None:
-        """Show nothing more, and wait for nothing."""
         self._is_frozen = True
         self._is_ready.set()
         self._shown.freeze()
@@ -165,8 +161,8 @@ class Screen:
         begun = data.rfind(b"\x1b", max(end, len(data) - _LONGEST))
         self._rest = data[begun:] if begun >= 0 else b""
 
-    def undoing(self) -> bytes:
-        """Return the bytes that reset the terminal; empty if there is nothing to reset."""
+    def reset_sequence(self) -> bytes:
+        """Return the bytes that reset the changed modes; empty without changes."""
         wrong = [(mode, on) for mode, on in self._modes.items() if on != (mode in _USUALLY_ON)]
         sequences = [b"\x1b[?%b%b" % (mode, b"l" if on else b"h") for mode, on in wrong]
         return b"".join([*sequences, _COLOURLESS]) if sequences else b""

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ClientCapabilities, ElicitResult
 
 from environments.approvals import CommandRequest, Deny, Request, ScriptRequest
-from hermes_env.approver import asked_about, visible
+from hermes_env.approver import escaped, request_text
 
 ONCE, SESSION, DENY = "allow once", "allow for this session", "deny"
 FORM: dict[str, object] = {
@@ -54,7 +54,7 @@ class Approvals:
         if show is None:
             return Deny(f"it needs approval ({question}), and the client has no way to ask for it")
         try:
-            answer = show(f"Approval is asked for: {visible(question)}\n\n{visible(asked_about(request))}").result()
+            answer = show(f"Approval is asked for: {escaped(question)}\n\n{escaped(request_text(request))}").result()
         except CancelledError:
             return Deny("it is no longer waited for")
         except (MCPError, RuntimeError):  # the client cannot show it, or the call is over

@@ -83,20 +83,20 @@ class NoticeBox:
             waiting = self._undelivered.get((process_id, pattern))
             return waiting is not None and waiting.get("count", 0) >= MAX_COUNTED
 
-    def take(self, but: str = "") -> list[Notice]:
+    def drain(self, but: str = "") -> list[Notice]:
         """Remove and return the undelivered notices, the oldest first; empty while a callback is set.
 
         Args:
             but: The id of a process whose notices stay.
         """
         with self._changed:
-            return [] if self._callbacks else self._remove_undelivered(but)
+            return [] if self._callbacks else self._drained(but)
 
-    def _remove_undelivered(self, but: str = "") -> list[Notice]:
+    def _drained(self, but: str = "") -> list[Notice]:
         left = {key: notice for key, notice in self._undelivered.items() if notice["process_id"] == but}
-        taken = [notice for notice in self._undelivered.values() if notice["process_id"] != but]
+        drained = [notice for notice in self._undelivered.values() if notice["process_id"] != but]
         self._undelivered = left
-        return taken
+        return drained
 
     def add_callback(self, callback: NoticeCallback) -> Callable[[], None]:
         """Add a callback, see `on_notice`."""
@@ -122,7 +122,7 @@ class NoticeBox:
                 if self._is_over:
                     self._thread = None
                     return
-                notices, callbacks = self._remove_undelivered(), list(self._callbacks)
+                notices, callbacks = self._drained(), list(self._callbacks)
             for notice in notices:
                 for callback in callbacks:
                     _call(callback, notice)
@@ -148,7 +148,7 @@ def _call(callback: NoticeCallback, notice: Notice) -> None:
     try:
         callback(notice.copy())
     except Exception:  # the callback is foreign code, and the thread must continue
-        log.exception("a callback of on_notice failed")
+        log.exception("a callback of on_notice raised an exception")
 
 
 def take_notices(env: BaseEnvironment) -> list[Notice]:
@@ -157,7 +157,7 @@ def take_notices(env: BaseEnvironment) -> list[Notice]:
     Commands started by `terminal` with `background=True` and `notify_on_exit` or `watch` cause notices. A notice
     returned here does not come with the result of a tool.
     """
-    return env.attachments.get(NoticeBox).take()
+    return env.attachments.get(NoticeBox).drain()
 
 
 def on_notice(env: BaseEnvironment, callback: NoticeCallback) -> Callable[[], None]:

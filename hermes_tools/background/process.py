@@ -168,12 +168,12 @@ class _Input:
 
         with self._lock:
             if self._writer and self._writer.is_alive():
-                raise BrokenPipeError("the process has not read the previous text yet, so this text was not sent")
+                raise BrokenPipeError("the process has not read its earlier input yet; this input was not sent")
             self._writer = threading.Thread(target=write, name="hermes-write", daemon=True)
             self._writer.start()
             self._writer.join(WRITE_SECONDS)
             if self._writer.is_alive():
-                raise BrokenPipeError("the process has not read the whole text yet; the rest is sent as it reads")
+                raise BrokenPipeError("the process has not read all of this input yet; the rest is sent later")
         if failures:
             raise failures[0]
 

@@ -50,24 +50,24 @@ class Watch:
         self._text = LiveText()
         self._plain = PlainText()
         self._line = b""
-        self._reported: set[str] = set()
-        """The patterns already reported for the incomplete line."""
+        self._already_matched: set[str] = set()
+        """The patterns already matched by the incomplete line."""
 
     def feed(self, data: bytes) -> None:
         """Search the next bytes of the output."""
         block = self._line + self._plain.feed(self._text.feed(data)).encode("utf-8", "replace")
         begin = block.rfind(b"\n") + 1
-        reported: set[str] = set()
+        matched_now: set[str] = set()
         for pattern, search in self._searches.items():
             if self._is_full(pattern):
                 continue
-            known = pattern in self._reported
+            known = pattern in self._already_matched
             first, count, is_incomplete = _matches(search, block, (block.find(b"\n") + 1 or len(block)) if known else 0)
             if is_incomplete or (known and not begin):
-                reported.add(pattern)
+                matched_now.add(pattern)
             if count:
                 self._on_match(pattern, first.decode("utf-8", "replace"), count)
-        self._reported = reported
+        self._already_matched = matched_now
         self._line = block[max(begin, len(block) - LONGEST_LINE) :]
 
 

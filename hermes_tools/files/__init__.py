@@ -1,1 +1,1 @@
-"""Reading and writing text files of the target, and how paths there are named."""
+"""Tools to read and write text files of the target, and their treatment of paths."""

@@ -1,18 +1,18 @@
-"""Lines and numbers that a target printed, in a bounded length."""
+"""Lines and numbers in a target's output, with bounded length."""
 
 from __future__ import annotations
 
 MAX_LINE_CHARACTERS = 2000
 MAX_LINE_BYTES = 4 * MAX_LINE_CHARACTERS + 1
-"""What the target sends of a line: a UTF-8 character has at most 4 bytes, so a line cut here is over the limit."""
+"""Bytes of a line sent by the target: a UTF-8 character has at most 4 bytes, so a line cut here is over the limit."""
 
 _QUOTED_CHARACTERS = 120
 LONGEST = 18
-"""Digits of a number that is taken: programs of the target count in 64 bits."""
+"""Limit for the digits of a number: programs of the target count in 64 bits."""
 
 
 def cut_line(line: str) -> str:
-    """Return a line without its carriage return, and with a note where it was cut for its length."""
+    """Return a line without carriage return; a line that is too long is cut, with a note."""
     line = line.removesuffix("\r")
     if len(line) <= MAX_LINE_CHARACTERS:
         return line
@@ -20,10 +20,10 @@ def cut_line(line: str) -> str:
 
 
 def quoted(line: str) -> str:
-    """Return a line in quotes for a message, with dots where it was cut for its length."""
+    """Return a line in quotes for a message; a long line ends in dots."""
     return repr(line if len(line) <= _QUOTED_CHARACTERS else f"{line[:_QUOTED_CHARACTERS]}...")
 
 
 def number(text: str) -> int | None:
-    """Return the number that a text consists of, or None if it is none, or too long."""
+    """Return the number in a text, or None for no number or too many digits."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST else None

@@ -1,4 +1,4 @@
-"""Read lines of a text file, numbered or as they are."""
+"""The tool `read_file`: lines of a text file, numbered or as plain text."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from hermes_tools.files.target_paths import failed_command_error, missing_file_e
 from hermes_tools.interruption import ToolInterruptedError
 
 WHOLE = 256 * 1024
-"""Bytes of a file up to which all of it is brought here, and its lines are taken here."""
+"""Limit in bytes for reading a whole file at once; its lines are then selected here."""
 _MAX_BYTES = 4_000_000
-"""What one call brings of a longer one; below the default output cap of an environment."""
+"""Limit in bytes for a call on a longer file; below the default output cap of an environment."""
 _MOST_LINES = 100_000
 _LARGEST_NUMBER = 10**LONGEST - 1
 
 
 class ReadResult(TypedDict):
-    """What `read_file` returns. Only `path` and `error` are there when it failed."""
+    """The result of `read_file`. After a failure only `path` and `error` are set."""
 
     path: str
     content: NotRequired[str]
@@ -76,16 +76,16 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
 
 
 def read_bytes(env: BaseEnvironment, where: str, limit: int) -> bytes:
-    """Return a regular file of the target, or its beginning.
+    """Return the first bytes of a regular file of the target.
 
     Args:
-        env: Where the file is.
-        where: Its path, from `target_path`.
-        limit: Bytes to return at most.
+        env: The environment.
+        where: Path of the file, from `target_path`.
+        limit: Largest number of bytes to return.
 
     Raises:
         ToolInterruptedError: The script that called the tool has ended.
-        TerminalError: It could not be read, see `unreadable`.
+        TerminalError: The file could not be read; see `unreadable`.
     """
     try:
         return run_on_files(env, lambda files: files.read(where, limit))
@@ -94,13 +94,13 @@ def read_bytes(env: BaseEnvironment, where: str, limit: int) -> bytes:
 
 
 def unreadable(env: BaseEnvironment, path: str, where: str, error: TerminalError) -> str:
-    """Return what a tool reports of a file that could not be read.
+    """Return a tool's error text for an unreadable file.
 
     Args:
-        env: Where the file is.
-        path: Its path, as the caller named it.
-        where: The same, from `target_path`.
-        error: The error of `read_bytes`.
+        env: The environment.
+        path: Path as given by the caller.
+        where: Path from `target_path`.
+        error: Error of `read_bytes`.
     """
     if isinstance(error, TargetFileNotFoundError | TargetNotADirectoryError):
         return missing_file_error(env, where)
@@ -124,7 +124,7 @@ def _of_whole(path: str, data: bytes, offset: int, limit: int, numbered: bool) -
 
 
 def _of_part(env: BaseEnvironment, path: str, where: str, offset: int, limit: int, numbered: bool) -> ReadResult:
-    """Read a long file: its lines are counted and cut out in the target."""
+    """Read a long file: the target counts and selects the lines."""
     result = env.internal.execute(_command(where, min(offset, _LARGEST_NUMBER), limit, numbered))
     if error := failed_command_error(result, f"reading {path}"):
         return {"path": path, "error": error}
@@ -140,7 +140,7 @@ def _of_part(env: BaseEnvironment, path: str, where: str, offset: int, limit: in
     total = newlines + (1 if size and not last_is_newline else 0)
     wanted = min(limit, max(0, total - offset + 1))
     lines = body.split("\n")
-    # What stands after the last newline is a line that arrived in part, but where the file ends without a newline.
+    # Text after the last newline is an incomplete line, unless the file ends without a newline.
     unended = not numbered and not last_is_newline and len(lines) == wanted and offset - 1 + wanted == total
     if not (unended and not result.omitted_bytes and len(body.encode()) < _MAX_BYTES):
         lines.pop()
@@ -151,9 +151,10 @@ def _of_part(env: BaseEnvironment, path: str, where: str, offset: int, limit: in
 
 
 def _command(where: str, offset: int, limit: int, numbered: bool) -> str:
-    """Print one line on the file (newlines, bytes, ends in a newline, has a NUL byte), then the lines wanted.
+    """Return a command that prints a line of facts (newlines, bytes, ends in a newline, has a NUL byte), then the
+    wanted lines.
 
-    A file that grows is read up to where it ended in the beginning, as it may grow faster than it is read.
+    A growing file is read up to the size at the start, because the file may grow faster than the read.
     """
     cut = f"cut -b 1-{MAX_LINE_BYTES} | " if numbered else ""
     return f"""
@@ -176,16 +177,16 @@ def _binary(path: str, size: int) -> ReadResult:
 def _shown(
     path: str, lines: list[str], offset: int, total: int, size: int, numbered: bool, is_unended: bool
 ) -> ReadResult:
-    """Return the result for lines without their newlines.
+    """Return the result for lines without newlines.
 
     Args:
-        path: The file, as the caller named it.
+        path: Path as given by the caller.
         lines: The lines.
-        offset: The number of the first.
-        total: How many the file has.
-        size: Its bytes.
-        numbered: Whether to number them.
-        is_unended: True if the last of them has no newline.
+        offset: Number of the first line.
+        total: Number of lines in the file.
+        size: Bytes of the file.
+        numbered: True to number the lines.
+        is_unended: True if the last line has no newline.
     """
     if numbered:
         content = "".join(f"{at:6d}|{cut_line(line)}\n" for at, line in enumerate(lines, offset))

@@ -1,4 +1,4 @@
-"""How the file tools name files in the target, and what they say about a file that is not there."""
+"""Paths of the target for the file tools, and errors for missing files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from environments.result import CommandResult
 from hermes_tools.interruption import raise_if_interrupted
 
 _LONGEST_PATH = 4096
-"""PATH_MAX: the kernel takes no longer ones."""
+"""PATH_MAX: the kernel's limit."""
 _COMPARED_CHARACTERS = 100
-"""The time difflib takes grows with the cube of the length, where few different characters come again and again."""
+"""Limit for difflib, whose time grows with the cube of the length if few different characters repeat."""
 _COMPARED_FULLY = 30
 _LISTED_NAMES = 5000
-"""How many names of a directory are looked at for a near miss."""
+"""Limit of directory entries in the search for near misses."""
 
 
 def target_path(env: BaseEnvironment, path: str) -> str:
-    """Return `path` as the target is to see it: absolute, or starting with `~` for the target user's home.
+    """Return a path for the target: absolute, or with a leading `~` for the target user's home.
 
     Raises:
-        ValueError: The path is empty, has more than 4,096 characters or holds a NUL character.
+        ValueError: The path is empty, has more than 4,096 characters or has a NUL character.
     """
     if not path or "\0" in path:
         raise ValueError(f"path must be a non-empty string without NUL characters, not {path!r}")
@@ -37,14 +37,14 @@ def target_path(env: BaseEnvironment, path: str) -> str:
 
 
 def _tidy(path: str) -> str:
-    """Take out what makes no difference; `..` may, behind a link, and so may a slash at the end."""
+    """Remove redundant parts. `..` may matter behind a link, and so may a final slash."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     end = "/" if parts and path.endswith("/") else ""
     return f"/{'/'.join(parts)}{end}" if path else ""
 
 
 def shell_word(path: str) -> str:
-    """Quote a path for a shell command, leaving a leading `~` for the target's own home."""
+    """Quote a path for a shell command, except a leading `~`, which the target's shell resolves."""
     if path == "~":
         return '"$HOME"'
     if path.startswith("~/"):
@@ -53,7 +53,7 @@ def shell_word(path: str) -> str:
 
 
 def missing_file_error(env: BaseEnvironment, path: str) -> str:
-    """Say that `path` (from `target_path`) does not exist, and name the closest names that do."""
+    """Return the error for a missing `path` (from `target_path`), with the closest existing names."""
     directory, name = posixpath.split(path.rstrip("/"))
     listing = env.internal.execute(
         f"if [ -d {shell_word(directory or '.')} ]; then echo directory; "
@@ -67,7 +67,7 @@ def missing_file_error(env: BaseEnvironment, path: str) -> str:
 
 
 def failed_command_error(result: CommandResult, doing: str) -> str | None:
-    """Say why a tool's own shell command did not end well, or return None when it did."""
+    """Return the error of a tool's internal shell command, or None for success."""
     if result.timed_out:
         return f"{doing} timed out after {result.duration_seconds:.0f} s"
     if result.interrupted:
@@ -78,16 +78,16 @@ def failed_command_error(result: CommandResult, doing: str) -> str | None:
 
 
 def near_misses(wanted: str, candidates: Iterable[str], most: int, cutoff: float) -> list[str]:
-    """Return the candidates most like `wanted`, the best first: `difflib.get_close_matches`, but for its cost.
+    """Return the candidates most similar to `wanted`, the best first, as `difflib.get_close_matches` does, but cheaper.
 
-    Only the beginnings of long texts are compared, and the full comparison is for those that have most characters
-    in common with `wanted`, in whatever order.
+    Only the beginnings of long texts are compared. The full comparison is reserved for candidates with most characters
+    in common with `wanted`, in any order.
 
     Args:
-        wanted: What was meant.
-        candidates: What there is.
-        most: How many to return.
-        cutoff: How alike they must be at least, from 0 to 1.
+        wanted: The misspelt text.
+        candidates: Existing texts.
+        most: Number of results.
+        cutoff: Lowest similarity, from 0 to 1.
     """
     matcher = SequenceMatcher(b=wanted[:_COMPARED_CHARACTERS])
     likely = []

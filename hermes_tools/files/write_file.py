@@ -1,4 +1,4 @@
-"""Write a text file in one step."""
+"""The tool `write_file`: writes a text file in a single step."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from environments.write_guard import WriteGuard
 from hermes_tools.files.target_paths import target_path
 
 MAX_WRITTEN_BYTES = 30_000_000
-"""Bytes that `write_file` writes. What a script sends comes in one message, which is not much longer."""
+"""Limit in bytes. A script's content arrives in a single message, whose limit is not much larger."""
 
 
 class WriteResult(TypedDict):
-    """What `write_file` returns. Only `path` and `error` are there when it failed."""
+    """The result of `write_file`. After a failure only `path` and `error` are set."""
 
     path: str
     bytes_written: NotRequired[int]

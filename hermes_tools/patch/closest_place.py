@@ -1,4 +1,4 @@
-"""Where in a file the text that was not found might have been meant."""
+"""The closest place in a file for a text that was not found, for error messages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from hermes_tools.files.lines import quoted
 from hermes_tools.files.target_paths import near_misses
 
 _COMPARED_LINES = 20_000
-"""Fuzzy comparison of more lines than this takes seconds."""
+"""Limit for fuzzy comparison, which takes seconds for more lines."""
 _MOST_VOTES = 500_000
-"""Pairs of equal lines that are counted; lines that come very often tell little about the place."""
+"""Limit for counted pairs of equal lines; very common lines contribute little."""
 
 
 def closest_place(lines: Sequence[str], wanted: Sequence[str]) -> str:
-    """Say which line of a file is closest to the wanted lines, and how it differs.
+    """Return a sentence about the line closest to the wanted lines, and about the difference.
 
-    The place is the window that has most of the wanted lines, whatever their indentation; and without any, the
-    line most like the first wanted one.
+    The place is the window with most of the wanted lines, ignoring indentation. Without any such line, the place is the
+    line most similar to the first wanted line.
     """
     has = [line.strip() for line in lines]
     wants = [line.strip() for line in wanted]
@@ -37,9 +37,9 @@ def closest_place(lines: Sequence[str], wanted: Sequence[str]) -> str:
 
 
 def _best_window(has: Sequence[str], wants: Sequence[str]) -> int | None:
-    """Return where most of the wanted lines stand at the same distance from each other, or None if there are none.
+    """Return the start of the window with most wanted lines at the right distances, or None if there are none.
 
-    Each line of the file votes for the windows that it would be right in. The rarest vote first.
+    Each line of the file votes for the windows where the line would fit. The rarest lines vote first.
     """
     offsets = defaultdict(list)
     for offset, want in enumerate(wants):

@@ -1,4 +1,4 @@
-"""Finding where the hunks of a patch belong in a file."""
+"""Search for the places of a patch's hunks in a file."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from hermes_tools.patch.v4a import Hunk
 
 _NAMED_PLACES = 20
 _STEPS, _STEPS_PER_LINE = 5_000_000, 100
-"""Comparisons of lines that the hunks of a file may take, so that time grows with the lines there are."""
+"""Budget of line comparisons for the hunks of a file, so that time grows with the number of lines."""
 _STEPS_OF_A_PLACE = 20
-"""What it costs to look at one place, in comparisons of two lines."""
+"""Cost of a look at a place, in comparisons of two lines."""
 
 
 class TooManyStepsError(Exception):
-    """More was to be compared than is allowed."""
+    """The budget of comparisons is used up."""
 
 
 class Steps:
-    """How many comparisons of lines are left, for all searches in a file together."""
+    """The remaining budget of line comparisons, shared by all searches in a file."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def take(self, count: int) -> None:
-        """Take some.
+    def spend(self, count: int) -> None:
+        """Spend comparisons.
 
         Raises:
-            TooManyStepsError: There are not so many left.
-            ToolInterruptedError: Nobody waits for them any more.
+            TooManyStepsError: The budget is used up.
+            ToolInterruptedError: The script that called the tool has ended.
         """
         raise_if_interrupted()
         self._left -= count
@@ -48,8 +48,8 @@ class LineIndex:
     """Finds lines in a file.
 
     Args:
-        lines: The file's.
-        steps: Pays for looking.
+        lines: Lines of the file.
+        steps: Budget of the search.
     """
 
     def __init__(self, lines: Sequence[str], steps: Steps) -> None:
@@ -60,40 +60,40 @@ class LineIndex:
             self._positions[line].append(at)
 
     def places(self, wanted: Sequence[str], first: int) -> Iterator[int]:
-        """Go through the places where these lines stand one after the other, from a line on.
+        """Yield the places of consecutive lines, from a line on.
 
-        Looks only where the rarest of them is. Raises what `Steps.take` raises.
+        Looks only at occurrences of the rarest line. Raises the errors of `Steps.spend`.
         """
-        self._steps.take(len(wanted))
+        self._steps.spend(len(wanted))
         rarest = min(range(len(wanted)), key=lambda at: len(self._positions.get(wanted[at], ())))
         candidates = self._positions.get(wanted[rarest], [])
         for number in range(bisect_left(candidates, first + rarest), len(candidates)):
-            self._steps.take(_STEPS_OF_A_PLACE + len(wanted))
+            self._steps.spend(_STEPS_OF_A_PLACE + len(wanted))
             at = candidates[number] - rarest
             if self.lines[at : at + len(wanted)] == wanted:
                 yield at
 
     def first_equal(self, wanted: str, span: range) -> int | None:
-        """Return the first line of a span that is equal, or None."""
+        """Return the first equal line of a span, or None."""
         positions = self._positions.get(wanted, [])
         number = bisect_left(positions, span.start)
         return positions[number] if number < len(positions) and positions[number] in span else None
 
     def first_beginning(self, wanted: str, span: range) -> int | None:
-        """Return the first line of a span that begins like this, or None. Raises what `Steps.take` raises."""
-        self._steps.take(len(span))
+        """Return the first line of a span with this beginning, or None. Raises the errors of `Steps.spend`."""
+        self._steps.spend(len(span))
         return next((at for at in span if self.lines[at].startswith(wanted)), None)
 
 
 class HunkError(Exception):
-    """A hunk has no place in the file, or more than one. The message names the hunk and the lines."""
+    """A hunk has no place in the file, or several. The message names the hunk and the lines."""
 
 
 def hunk_edits(file: TextFile, hunks: Sequence[Hunk]) -> list[Edit]:
-    """Return the edits that hunks make, in order. Each hunk is looked for below the one before it.
+    """Return the edits of hunks, in order. Each hunk is searched below the hunk before.
 
     Raises:
-        HunkError: A hunk has no place, or more than one.
+        HunkError: A hunk has no place, or several.
     """
     lines = file.text.split("\n")
     unended = lines[-1] != ""
@@ -112,7 +112,7 @@ def hunk_edits(file: TextFile, hunks: Sequence[Hunk]) -> list[Edit]:
         except TooManyStepsError:
             raise HunkError(
                 f"hunk {hunk.number}: its lines and '@@' lines are like too many others of the file to look through; "
-                "give it lines that are rarer"
+                "give it rarer lines"
             ) from None
         edits += _edits_at(hunk, at, starts, unended)
         cursor = at + len(hunk.old)
@@ -132,7 +132,7 @@ class _Places:
 
     @cached_property
     def _unended(self) -> LineIndex:
-        """The lines without white space at their ends."""
+        """Lines without trailing white space."""
         return LineIndex([line.rstrip() for line in self._lines], self._steps)
 
     @cached_property
@@ -140,7 +140,7 @@ class _Places:
         return LineIndex([line.strip() for line in self._lines], self._steps)
 
     def of(self, hunk: Hunk, cursor: int) -> int:
-        """Return the line where a hunk begins, at `cursor` or below."""
+        """Return the first line of a hunk's place, at `cursor` or below."""
         first = cursor
         for hint in hunk.hints:
             first = self._hinted(hint, first, hunk)
@@ -173,7 +173,7 @@ class _Places:
         )
 
     def _hinted(self, hint: str, first: int, hunk: Hunk) -> int:
-        # A second hunk in the same function repeats the hint, whose line is then above the first hunk.
+        # A second hunk in the same function repeats the hint; the hint's line is then above the first hunk.
         for span in (range(first, len(self._lines)), range(first)):
             for look in (self._stripped.first_equal, self._stripped.first_beginning):
                 if (at := look(hint, span)) is not None:
@@ -181,7 +181,7 @@ class _Places:
         raise HunkError(f"hunk {hunk.number}: there is no line {quoted(hint)}; " + closest_place(self._lines, [hint]))
 
     def _matches(self, old: list[str], first: int, most: int) -> list[int]:
-        """Return the places that fit exactly, or else those that fit but for white space at the ends of lines."""
+        """Return the places with an exact match, or else those with only different trailing white space."""
         if exact := list(islice(self._exact.places(old, first), most)):
             return exact
         return list(islice(self._unended.places([line.rstrip() for line in old], first), most))
@@ -204,7 +204,7 @@ class _Places:
 
 
 def _edits_at(hunk: Hunk, at: int, starts: list[int], unended: bool) -> list[Edit]:
-    """Make one edit of each run of '-' and '+' lines, so that context keeps its own text and line ends."""
+    """Make an edit of each run of '-' and '+' lines, so that context keeps its own text and line ends."""
     edits: list[Edit] = []
     line, run_start = at, at
     added: list[str] = []
@@ -229,7 +229,7 @@ def _edit(starts: list[int], first: int, after: int, added: list[str], unended: 
     start, end = starts[first], starts[after]
     new = "".join(f"{text}\n" for text in added)
     if unended and after == len(starts) - 1:
-        # The file's last line has no newline, and the new last line is to have none either.
+        # The file's last line has no newline, and the new last line gets none either.
         if first < after:
             return Edit(start, end, new.removesuffix("\n"))
         return Edit(start, end, "\n" + new.removesuffix("\n"))

@@ -17,7 +17,7 @@ from hermes_tools.patch.v4a import FileOperation, PatchFormatError, parse_v4a
 
 _NAMED_LINES = 20
 _MOST_DIFF = 4_000_000
-"""Characters of all diffs that are returned."""
+"""Limit in characters for all returned diffs."""
 _MOST_OPERATIONS = 1000
 
 _locks: WeakKeyDictionary[BaseEnvironment, threading.Lock] = WeakKeyDictionary()
@@ -25,7 +25,7 @@ _locks_lock = threading.Lock()
 
 
 class PatchResult(TypedDict):
-    """What `patch` returns. Only `error` is there when it failed, and then no file was changed."""
+    """The result of `patch`. After a failure only `error` is set, and no file was changed."""
 
     diff: NotRequired[str]
     replacements: NotRequired[int]
@@ -38,7 +38,7 @@ class PatchResult(TypedDict):
 
 
 class _ReplacementError(Exception):
-    """The old text is not there, or not once."""
+    """The old text is missing or occurs several times."""
 
 
 def patch(
@@ -78,7 +78,7 @@ def patch(
     _check_arguments(path, old_string, new_string, mode, patch)
     with _locks_lock:
         lock = _locks.setdefault(env, threading.Lock())
-    # Two threads that change one file would otherwise each write it without the other's change.
+    # Without the lock, two threads changing a file would each write without the other's change.
     try:
         with held(lock):
             result = PatchResult()
@@ -93,7 +93,7 @@ def patch(
                 changes = staged.changes()
                 staged.write()
             except ToolInterruptedError as error:
-                return {"error": f"{error}; {staged.take_back()}"}
+                return {"error": f"{error}; {staged.undo_all()}"}
     except (_ReplacementError, PatchFormatError, StagingError) as error:
         return {"error": str(error)}
     except ToolInterruptedError as error:
@@ -122,7 +122,7 @@ def _replace(staged: StagedFiles, path: str, old: str, new: str, replace_all: bo
             raise _ReplacementError(f"{name} has more than {MAX_BYTES:,} characters or {MAX_LINES:,} lines")
     file = staged.read(path, None if replace_all else (old, new))
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    # A step of 1, as those that overlap are not unique either.
+    # A step of 1, because overlapping occurrences are not unique either.
     places = list(islice(occurrences(file.text, old, 1), 1 if replace_all else _NAMED_LINES + 1))
     if not places:
         near = closest_place(file.text.split("\n"), old.strip("\n").split("\n"))

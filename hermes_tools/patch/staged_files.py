@@ -1,4 +1,4 @@
-"""Changes to several files, made ready first and then written all together or not at all."""
+"""Changes to several files: prepared first, then written all together or not at all."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from hermes_tools.patch.text_file import MAX_BYTES, BinaryFileError, FileSizeErr
 from hermes_tools.patch.unified_diff import FileDiff, unified_diff
 
 _MOST_BYTES = 100_000_000
-"""Of all files that a patch reads and makes; they are all here before the first is written."""
+"""Limit in bytes for all files that a patch reads and makes; all are in memory before the first write."""
 
 NOTHING_CHANGED = "no file was changed"
 
 
 class StagingError(Exception):
-    """A file is not as the change needs it, or could not be written. The message names it."""
+    """A file does not fit the change, or could not be written. The message names the file."""
 
 
 @dataclass(slots=True)
 class _Staged:
-    """One path of the target. None stands for no file."""
+    """A path of the target. None stands for no file."""
 
     shown_path: str
     moved: TextFile | None
-    """What is there once files have been moved, and nothing else was done."""
+    """Content after moves alone."""
     current: TextFile | None
-    """What is to be there in the end."""
+    """Content after all changes."""
     moved_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What is to happen to one file."""
+    """The change of a file."""
 
     kind: Literal["changed", "added", "deleted"]
     diff: FileDiff
@@ -51,7 +51,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """A file gets another path."""
+    """A move of a file."""
 
     path: str
     source: str
@@ -64,13 +64,13 @@ class _Move:
         try:
             await files.move(self.target, self.source, guard)
         except WriteConditionError as error:
-            if error.kind != "exists":  # it was not moved
+            if error.kind != "exists":  # the file was not moved
                 raise
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A file gets other contents; None is no file."""
+    """New content of a file; None is no file."""
 
     path: str
     where: str
@@ -96,11 +96,11 @@ class _Change:
 
 
 class StagedFiles:
-    """Files read from the target once, changed here, and written back by `write`.
+    """Files read once from the target, changed in memory, and written back by `write`.
 
     Args:
         env: The environment.
-        several: True if a file may be refused after another was written: each is then checked when it is staged.
+        several: True if a later file may be refused after a first write: then each file is checked while staging.
     """
 
     def __init__(self, env: BaseEnvironment, *, several: bool) -> None:
@@ -110,19 +110,19 @@ class StagedFiles:
         self._bytes = 0
         self._files: dict[str, _Staged] = {}
         self._moves: list[tuple[str, str]] = []
-        self._begun: list[_Move | _Change] = []
-        """Steps that were begun, in their order. A file may be changed when it is read."""
+        self._started: list[_Move | _Change] = []
+        """Started steps in their order. Reading a file may already change the file."""
 
     def read(self, path: str, replacing: tuple[str, str] | None = None) -> TextFile:
-        """Return a file as it stands after the changes so far.
+        """Return a file with all changes so far.
 
         Args:
             path: The file.
-            replacing: A text and what takes its place: in the target this may be done at once, if the file holds the
-                text once. To `update` it is then left to make the same change here.
+            replacing: A text and its replacement. If the file has the text once, the target may replace the text at
+                once; the caller then makes the same change with `update`.
 
         Raises:
-            StagingError: There is no such file, or it is binary, unreadable, too large or not to be written.
+            StagingError: The file is missing, binary, unreadable, too large or protected.
             ToolInterruptedError: The script that called the tool has ended.
         """
         raise_if_interrupted()
@@ -137,33 +137,33 @@ class StagedFiles:
         return staged.current
 
     def add(self, path: str, text: str) -> None:
-        """Make a new file.
+        """Add a new file.
 
         Raises:
-            StagingError: The file exists, is too large or not to be written.
+            StagingError: The file exists, is too large or protected.
         """
         vacant = self._vacant(path)
-        vacant.current = self._taken_apart(path, text.encode("utf-8", "surrogateescape"))
+        vacant.current = self._parsed(path, text.encode("utf-8", "surrogateescape"))
 
     def update(self, path: str, file: TextFile) -> None:
-        """Change a file that was read.
+        """Change a file after `read`.
 
         Raises:
-            StagingError: It became too large.
+            StagingError: The new content is too large.
         """
         self._account(path, len(file.to_bytes()))
         self._files[self._key(path)].current = file
 
     def delete(self, path: str) -> None:
-        """Remove a file. Raises what `read` raises."""
+        """Remove a file. Raises the errors of `read`."""
         self.read(path)
         self._files[self._key(path)].current = None
 
     def move(self, path: str, new_path: str) -> None:
-        """Give a file that was read a new path.
+        """Move a file after `read`.
 
         Raises:
-            StagingError: Something is at the new path already.
+            StagingError: The new path exists.
         """
         source, target = self._files[self._key(path)], self._vacant(new_path)
         target.moved_from = source.moved_from or source.shown_path
@@ -175,24 +175,24 @@ class StagedFiles:
         """Write all changes.
 
         Raises:
-            StagingError: One could not be written, or its file was changed meanwhile. Those before it were taken back,
-                or the message says which could not be.
-            EnvironmentLostError: The target went away; which files were written is not known.
+            StagingError: A file could not be written, or was changed meanwhile. Earlier changes were undone; the
+                message names files where that failed.
+            EnvironmentLostError: The target was lost; the written files are unknown.
         """
         try:
             for step in self._steps():
                 raise_if_interrupted()
-                self._begun.append(step)
+                self._started.append(step)
                 self._run(step.path, lambda files, step=step: step.do(files, self._guard))  # type: ignore[misc]
         except EnvironmentLostError:
             raise
         except (StagingError, TerminalError, ToolInterruptedError) as error:
-            if isinstance(error, StagingError):  # the target has refused the step
-                self._begun.pop()
-            raise StagingError(f"{error}; {self.take_back()}") from error
+            if isinstance(error, StagingError):  # the target refused the step
+                self._started.pop()
+            raise StagingError(f"{error}; {self.undo_all()}") from error
 
     def changes(self) -> list[FileChange]:
-        """Return what is to happen to each file, in the order the files were named."""
+        """Return the change of each file, in the order of the patch."""
         found = []
         for staged in self._files.values():
             old, new = staged.moved, staged.current
@@ -222,10 +222,10 @@ class StagedFiles:
         except TerminalError as error:
             raise StagingError(unreadable(self._env, path, where, error)) from error
         if len(data) > MAX_BYTES:
-            raise StagingError(f"{path} is larger than {MAX_BYTES:,} bytes, the most that patch changes")
-        return self._taken_apart(path, data)
+            raise StagingError(f"{path} is larger than {MAX_BYTES:,} bytes, the limit of patch")
+        return self._parsed(path, data)
 
-    def _taken_apart(self, path: str, data: bytes) -> TextFile:
+    def _parsed(self, path: str, data: bytes) -> TextFile:
         self._account(path, len(data))
         try:
             return TextFile.from_bytes(data)
@@ -235,9 +235,9 @@ class StagedFiles:
             raise StagingError(f"{path} has {error}") from None
 
     def _account(self, path: str, size: int) -> None:
-        """Count what a file has, or is to have."""
+        """Add the size of a file, before or after the change, to the total."""
         if size > MAX_BYTES:
-            raise StagingError(f"{path} would have {size:,} bytes; {MAX_BYTES:,} are the most that patch changes")
+            raise StagingError(f"{path} would have {size:,} bytes; the limit of patch is {MAX_BYTES:,}")
         self._bytes += size
         if self._bytes > _MOST_BYTES:
             raise StagingError(
@@ -246,7 +246,7 @@ class StagedFiles:
             )
 
     def _vacant(self, path: str) -> _Staged:
-        """Return the entry of a path that is free, after the changes so far."""
+        """Return the entry of a free path, after the changes so far."""
         where = self._key(path)
         if where not in self._files:
             raise_if_interrupted()
@@ -258,7 +258,7 @@ class StagedFiles:
         return self._files[where]
 
     def _replace(self, path: str, where: str, old: str, new: str) -> bytes | None:
-        """Have the target replace a text in a file, and return what that held before; None if it has not."""
+        """Let the target replace a text in a file, and return the old content; None if nothing was replaced."""
         if not (is_plain(old) and is_plain(new)):
             return None
         before: list[bytes | None] = []
@@ -273,7 +273,7 @@ class StagedFiles:
         except TerminalError as error:
             raise StagingError(str(error)) from error
         if (data := before[0]) is not None:
-            self._begun.append(_Change(path, where, data, data.replace(old.encode(), new.encode())))
+            self._started.append(_Change(path, where, data, data.replace(old.encode(), new.encode())))
         return before[0]
 
     def _check(self, path: str, where: str, conditions: WriteConditions) -> None:
@@ -285,12 +285,12 @@ class StagedFiles:
             raise StagingError(str(error)) from error
 
     def _run(self, path: str, work: Callable[[TargetFiles], Coroutine[Any, Any, object]]) -> None:
-        """Do something to a file.
+        """Run an operation on a file.
 
         Raises:
-            StagingError: It is not to be written, or not as it was.
+            StagingError: The file is protected, or was changed meanwhile.
             ToolInterruptedError: The script that called the tool has ended.
-            TerminalError: It could not be done.
+            TerminalError: The operation failed.
         """
         try:
             run_on_files(self._env, work)
@@ -304,8 +304,8 @@ class StagedFiles:
             raise StagingError(f"{path} was changed by another program meanwhile: patch it again") from error
 
     def _steps(self) -> list[_Move | _Change]:
-        """Return the changes in the order in which they are made: moves, contents, removals."""
-        done = {step.where for step in self._begun if isinstance(step, _Change)}
+        """Return the changes in order: moves, contents, removals."""
+        done = {step.where for step in self._started if isinstance(step, _Change)}
         steps: list[_Move | _Change] = []
         for source, target in self._moves:
             steps.append(_Move(self._files[target].shown_path, source, target))
@@ -316,11 +316,11 @@ class StagedFiles:
                 (steps if staged.current else removals).append(_Change(staged.shown_path, where, old, new))
         return [*steps, *removals]
 
-    def take_back(self) -> str:
-        """Take the steps back that were begun, also when nothing waits for it any more, and return how that went."""
+    def undo_all(self) -> str:
+        """Undo all started steps, even after an interruption, and return a sentence about the outcome."""
         failed = []
         with CancelScope().active():
-            for step in reversed(self._begun):
+            for step in reversed(self._started):
                 try:
                     run_on_files(self._env, lambda files, step=step: step.undo(files, self._guard))  # type: ignore[misc]
                 except TerminalError:

@@ -1,4 +1,4 @@
-"""A text file as `patch` edits it: LF text, and what it takes to write everything else back as it was."""
+"""A text file as `patch` edits it: LF text, with the facts to restore line ends and other bytes."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from dataclasses import dataclass
 
 _BOM = "\ufeff"
 MAX_BYTES = 10_000_000
-"""Bytes of a file that `patch` changes, and of what it makes of it; characters of its arguments."""
+"""Limit in bytes for a file before and after a change; in characters for arguments."""
 MAX_LINES = 500_000
-"""Lines of such a file: what they cost here does not depend on their length alone."""
+"""Limit in lines; the cost here does not depend on the length alone."""
 
 
 class FileSizeError(Exception):
-    """A file is too large. The message names the bound, and not the file."""
+    """A file is too large. The message names the limit, and not the file."""
 
 
 def is_too_large(text: str) -> bool:
-    """Whether an argument of `patch` has more characters or lines than a file that it changes."""
+    """Return True if an argument of `patch` has more characters or lines than a file may have."""
     return len(text) > MAX_BYTES or text.count("\n") > MAX_LINES
 
 
 def check_size(size: int, lines: int) -> None:
-    """Refuse what is too large to be changed here.
+    """Check the size of a text.
 
     Args:
-        size: Bytes that it has, or characters, which are no more.
-        lines: Lines that it has.
+        size: Bytes, or characters, which are never more.
+        lines: Lines.
 
     Raises:
-        FileSizeError: It is too large.
+        FileSizeError: The text is too large.
     """
     if size > MAX_BYTES:
-        raise FileSizeError(f"more than {MAX_BYTES:,} bytes, which is the most that patch changes")
+        raise FileSizeError(f"more than {MAX_BYTES:,} bytes, the limit of patch")
     if lines > MAX_LINES:
-        raise FileSizeError(f"more than {MAX_LINES:,} lines, which is the most that patch changes")
+        raise FileSizeError(f"more than {MAX_LINES:,} lines, the limit of patch")
 
 
 def occurrences(text: str, wanted: str, step: int) -> Iterator[int]:
-    """Go through the places where a text has another.
+    """Yield the positions of a text in another.
 
     Args:
-        text: The text to go through.
-        wanted: What to look for.
-        step: How far after a place the next one may be: 1 if they may overlap, `len(wanted)` if not.
+        text: The text to search.
+        wanted: The text to find.
+        step: Distance to the next search: 1 for overlapping occurrences, `len(wanted)` for others.
     """
     at = text.find(wanted)
     while at >= 0:
@@ -53,9 +53,9 @@ def occurrences(text: str, wanted: str, step: int) -> Iterator[int]:
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a text is found and put into files as its bytes are.
+    """Return True if a text's characters correspond to the bytes in files.
 
-    Carriage returns are a matter of line ends, the byte order mark is one of the file, and surrogates are bytes.
+    Carriage returns depend on line ends, the byte order mark belongs to the file, and surrogates are bytes.
     """
     try:
         text.encode()
@@ -65,12 +65,12 @@ def is_plain(text: str) -> bool:
 
 
 class BinaryFileError(Exception):
-    """The file holds NUL bytes, so it is not text."""
+    """The file has NUL bytes and is not text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace `text[start:end]` by `new`, all in LF text."""
+    """A replacement of `text[start:end]` by `new`, all in LF text."""
 
     start: int
     end: int
@@ -79,21 +79,21 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """The text of a file with LF line ends, and the line ends and byte order mark it has on disk."""
+    """A file's text with LF line ends, and the line ends and byte order mark on disk."""
 
     text: str
-    """Bytes that are not UTF-8 stand in it as surrogates, and are written back as they were."""
+    """Bytes that are not UTF-8 are surrogates, and are written back unchanged."""
     crlf: bytes = b""
-    """For each newline of the text, 1 if it is CRLF on disk, and 0 if not."""
+    """For each newline of the text, 1 for CRLF on disk, else 0."""
     bom: bool = False
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TextFile:
-        """Take a file apart.
+        """Parse a file's bytes.
 
         Raises:
-            BinaryFileError: The file holds NUL bytes.
-            FileSizeError: It is too large.
+            BinaryFileError: The file has NUL bytes.
+            FileSizeError: The file is too large.
         """
         check_size(len(data), newlines := data.count(b"\n"))
         if b"\0" in data:
@@ -105,7 +105,7 @@ class TextFile:
         return cls(raw.removeprefix(_BOM).replace("\r\n", "\n"), crlf, raw.startswith(_BOM))
 
     def to_bytes(self) -> bytes:
-        """Return the file as it stands on disk."""
+        """Return the bytes for the disk."""
         text = self.text
         if 0 not in self.crlf:
             text = text.replace("\n", "\r\n")
@@ -115,7 +115,7 @@ class TextFile:
         return ((_BOM if self.bom else "") + text).encode("utf-8", "surrogateescape")
 
     def replaced(self, old: str, new: str) -> TextFile:
-        """Return the file with every occurrence of a text replaced. Raises FileSizeError if it became too large."""
+        """Return a copy with every occurrence of a text replaced. Raises FileSizeError if too large."""
         count = self.text.count(old)
         self._check_growth(count * (len(new) - len(old)), count * (new.count("\n") - old.count("\n")))
         if "\n" in old + new and 0 in self.crlf and 1 in self.crlf:
@@ -127,10 +127,10 @@ class TextFile:
         )
 
     def edited(self, edits: Sequence[Edit]) -> TextFile:
-        """Return the file with edits made, which are in order and do not overlap.
+        """Return a copy with edits, given in order and without overlaps.
 
-        Line ends that are not part of an edit stay. New ones are like the ones they replace, or else like the
-        one before. Raises FileSizeError if it became too large, before it is made.
+        Line ends outside of edits stay. A new line end is like the replaced line end, or else like the line end before.
+        Raises FileSizeError before making a copy that would be too large.
         """
         self._check_growth(
             sum(len(edit.new) - (edit.end - edit.start) for edit in edits),

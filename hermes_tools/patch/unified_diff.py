@@ -1,4 +1,4 @@
-"""The unified diff of one file, and how many lines it adds and removes."""
+"""The unified diff of a file, with the numbers of added and removed lines."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from difflib import SequenceMatcher
 from hermes_tools.interruption import raise_if_interrupted
 
 _CONTEXT = 3
-"""Lines shown on either side of a change."""
+"""Lines of context on either side of a change."""
 _FULLY_COMPARED = 200_000_000
-"""How much difflib may look for the smallest differences of parts without any anchor, all together. What it takes grows
-with the cube of a part's length, where few different lines come again and again: this much is 2 s."""
+"""Budget of difflib for parts without an anchor, all together. The cost grows with the cube of a part's length, where
+few different lines repeat: this budget is 2 s."""
 _LOOKS_AT_A_LINE = 20
-"""How often each line may be looked at for anchors, which can be such that every one reveals but one more."""
+"""Budget of the search for anchors, per line: in the worst case, each round finds a single anchor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Change:
 
 
 def changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
-    """Compare two texts by lines, and return the parts that differ in order.
+    """Compare two texts by lines, and yield the differing parts in order.
 
-    Lines that each text has once serve as anchors (patience diff), and what lies between them is compared alone.
+    Lines that occur once in each text serve as anchors (patience diff), and the parts in between are compared alone.
     `replace_all` can make tens of thousands of changes, for which difflib alone takes minutes.
     """
     i = j = 0
@@ -74,7 +74,7 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], part: Change) -> list[tuple[int, int]]:
-    """Return the most lines that both have once and that stand in the same order."""
+    """Return the largest set of lines unique in both texts and in the same order."""
     old_lines, new_lines = old[part.old_start : part.old_end], new[part.new_start : part.new_end]
     counts = Counter(new_lines)
     once = {line: at for at, line in enumerate(new_lines, part.new_start) if counts[line] == 1}
@@ -101,7 +101,7 @@ def _anchors(old: Sequence[str], new: Sequence[str], part: Change) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """What changed in a file."""
+    """The diff of a file."""
 
     text: str
     lines_added: int
@@ -109,7 +109,7 @@ class FileDiff:
 
 
 def unified_diff(old_path: str | None, new_path: str | None, old: str, new: str) -> FileDiff:
-    """Compare two texts; a path of None stands for a file that is not there."""
+    """Compare two texts; None as path stands for a missing file."""
     old_lines, new_lines = _lines(old), _lines(new)
     changes = list(changed_lines(old_lines, new_lines))
     text = f"--- {'a/' + old_path if old_path else '/dev/null'}\n+++ {'b/' + new_path if new_path else '/dev/null'}\n"
@@ -117,7 +117,7 @@ def unified_diff(old_path: str | None, new_path: str | None, old: str, new: str)
         text = f"rename from {old_path}\nrename to {new_path}\n" + (text if changes else "")
     text += "".join(_hunk(old_lines, new_lines, group) for group in _groups(changes))
     return FileDiff(
-        # Bytes that are not UTF-8 are surrogates in the text, which JSON would carry and a terminal would not.
+        # Bytes that are not UTF-8 are surrogates in the text: JSON could carry them, a terminal could not.
         text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
         sum(change.new_end - change.new_start for change in changes),
         sum(change.old_end - change.old_start for change in changes),
@@ -131,7 +131,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _groups(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """Put changes whose context touches into one hunk."""
+    """Group changes with touching context into a hunk."""
     group: list[Change] = []
     for change in changes:
         if group and change.old_start - group[-1].old_end > 2 * _CONTEXT:
@@ -160,7 +160,7 @@ def _hunk(old: Sequence[str], new: Sequence[str], group: Sequence[Change]) -> st
 
 
 def _range(start: int, end: int) -> str:
-    """Write lines of a file as a hunk's header does, where an empty range names the line before it."""
+    """Format a range of lines for a hunk's header; an empty range names the line before."""
     if end - start == 1:
         return str(start + 1)
     return f"{start + 1 if end > start else start},{end - start}"

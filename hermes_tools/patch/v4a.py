@@ -1,12 +1,12 @@
-"""The V4A patch format: text to operations on files.
+"""The V4A patch format: a parser from text to operations on files.
 
 *** Begin Patch
 *** Update File: path
 *** Move to: new path           (optional)
-@@ a line above the change      (optional; several narrow it down step by step)
- a line that stays
--a line that goes
-+a line that comes
+@@ a line above the change      (optional; several narrow down the place step by step)
+ an unchanged line
+-a removed line
++an added line
 *** End of File                 (optional: the lines above are the file's last)
 *** Add File: path
 +each line of the new file
@@ -31,12 +31,12 @@ _UNIFIED_HINT = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
 
 
 class PatchFormatError(Exception):
-    """The patch text is not V4A. The message names the line of the patch."""
+    """The patch text is not V4A. The message names the patch's line."""
 
 
 @dataclass(frozen=True, slots=True)
 class HunkLine:
-    """One line of a hunk."""
+    """A line of a hunk."""
 
     kind: Literal[" ", "-", "+"]
     text: str
@@ -44,23 +44,23 @@ class HunkLine:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """One change within a file."""
+    """A change within a file."""
 
     number: int
-    """Its place among the hunks of the file, from 1."""
+    """Number among the hunks of the file, from 1."""
     hints: tuple[str, ...]
     lines: tuple[HunkLine, ...]
     at_end: bool
 
     @property
     def old(self) -> list[str]:
-        """The lines the file has before the change."""
+        """Lines of the file before the change."""
         return [line.text for line in self.lines if line.kind != "+"]
 
 
 @dataclass(frozen=True, slots=True)
 class FileOperation:
-    """What a patch does to one file."""
+    """A patch's operation on a file."""
 
     kind: Literal["add", "update", "delete"]
     path: str
@@ -70,10 +70,10 @@ class FileOperation:
 
 
 def parse_v4a(patch: str) -> list[FileOperation]:
-    """Parse a patch in the V4A format, in time that grows with its length.
+    """Parse a patch in the V4A format, in time linear to its length.
 
     Raises:
-        PatchFormatError: It is not one, changes nothing, or is too long.
+        PatchFormatError: The text is no patch, changes nothing, or is too long.
     """
     if is_too_large(patch):
         raise PatchFormatError(f"a patch has at most {MAX_BYTES:,} characters and {MAX_LINES:,} lines")
@@ -81,7 +81,7 @@ def parse_v4a(patch: str) -> list[FileOperation]:
         patch.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         number = patch.count("\n", 0, error.start) + 1
-        raise PatchFormatError(f"line {number} of the patch holds half of a character, which no file can") from None
+        raise PatchFormatError(f"line {number} of the patch has a lone surrogate, which no file can contain") from None
     lines = patch.replace("\r\n", "\n").strip("\n").split("\n")
     if lines[0].strip() != _BEGIN:
         raise PatchFormatError(f"the patch must begin with the line {_BEGIN!r}, not {quoted(lines[0])}")
@@ -144,7 +144,7 @@ def _parse_update(path: str, body: list[str], number: int) -> FileOperation:
 
     def finish() -> None:
         while lines and lines[-1] == HunkLine(" ", "") and not at_end:
-            # An empty line between two hunks is there for the eye.
+            # An empty line between two hunks is only layout.
             lines.pop()
         if lines:
             hunks.append(Hunk(len(hunks) + 1, tuple(hints), tuple(lines), at_end))
@@ -181,7 +181,7 @@ def _hint(line: str) -> list[str]:
 
 def _parse_line(line: str, number: int) -> HunkLine:
     if not line:
-        # Editors and models drop the one space that an empty context line consists of.
+        # Editors and models drop the single space of an empty context line.
         return HunkLine(" ", "")
     if line[0] == " ":
         return HunkLine(" ", line[1:])

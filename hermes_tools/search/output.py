@@ -242,7 +242,7 @@ class SearchOutput:
 
     def _unexpected_output(self) -> SearchError:
         printed = quoted(self._pending[:_LONGEST_PATH].decode("utf-8", "replace"))
-        return SearchError(f"the search program of the target printed unexpected output: {printed}")
+        return SearchError(f"the search program of the target printed {printed} in place of matches")
 
 
 def too_many_files(env: BaseEnvironment, shown: str) -> SearchError:

@@ -141,7 +141,7 @@ def _mapped_errors(request: httpx.Request) -> Iterator[None]:
         yield
     except httpcore.LocalProtocolError:
         # The original message would repeat the header, which may be a key.
-        raise httpx.LocalProtocolError("a request header has a forbidden character", request=request) from None
+        raise httpx.LocalProtocolError("a request header has invalid characters", request=request) from None
     except httpcore.ProtocolError as error:
         raise httpx.RemoteProtocolError(f"the server violates the HTTP protocol: {error}", request=request) from error
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.UnsupportedProtocol) as error:

@@ -70,7 +70,7 @@ def converted(
     if "error" in answer:
         raise ConversionError(answer["error"])
     if exit_code or not {"title", "content"} <= answer.keys():
-        raise ConversionError(f"it cannot be read: the converter ended with exit code {exit_code}")
+        raise ConversionError(f"the page cannot be read: the reader process ended with exit code {exit_code}")
     return answer["title"], answer["content"]
 
 

@@ -83,7 +83,7 @@ def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) ->
     except (AddressRefusedError, LookupFailedError, BodyError, ConversionError) as error:
         raise PageError(str(error)) from error
     except OSError as error:
-        raise PageError(f"it could not be stored in a temporary file on this machine: {error.strerror}") from error
+        raise PageError(f"the page could not be stored for reading: {error.strerror}") from error
     if len(text) > most:
         text = f"{text[:most]}\n\n[cut: the page has more than these {most:,} characters]"
     return title, text
@@ -126,7 +126,7 @@ def _get(client: httpx.Client, place: httpx.URL, body: BinaryIO, most_bytes: int
             try:
                 return place.join(answer.headers["Location"])
             except (httpx.InvalidURL, UnicodeError) as error:
-                raise PageError(f"it redirects to an invalid URL: {error}") from None
+                raise PageError(f"the redirect target is not a URL: {error}") from None
         if not answer.is_success:
             raise PageError(f"{place.host} answered {status(answer.status_code)}")
         for piece in body_of(answer, most_bytes, "web.max_bytes"):
@@ -146,7 +146,7 @@ def _kind(body: BinaryIO, media_type: str) -> Literal["html", "pdf", "text"]:
     is_text = media_type.startswith("text/") or media_type in _TEXT or media_type.endswith(("+json", "+xml"))
     has_text = b"\0" not in head or any(head.startswith(mark) for mark, _ in _MARKS)
     if not (is_text or media_type in _UNKNOWN) or not has_text:
-        raise PageError(f"it is no page, text or PDF, but {media_type or 'something else'!r:.100}")
+        raise PageError(f"the content is no page, text or PDF, but {media_type or 'something else'!r:.100}")
     start = head.lstrip().lower()
     return "html" if not is_text and start.startswith((b"<!doctype html", b"<html")) else "text"
 

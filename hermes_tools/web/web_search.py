@@ -174,7 +174,7 @@ def _search(query: str, limit: int, settings: WebSettings, deadline: Deadline) -
     name = settings.search_provider or _first_configured(settings)
     if name == "ddgs":
         require_libraries("web.search_provider ddgs", "ddgs", "ddgs")
-        found = deadline.run_abandonable(lambda: _found_by_ddgs(query, limit))
+        found = deadline.run_abandonable(lambda: _search_ddgs(query, limit))
         return _hits(found, limit, url="href", description="body")
     require_libraries("web_search", "web", "httpx")
     api = _APIS[name]
@@ -192,7 +192,7 @@ def _first_configured(settings: WebSettings) -> ProviderName:
     )
 
 
-def _found_by_ddgs(query: str, limit: int) -> object:
+def _search_ddgs(query: str, limit: int) -> object:
     from ddgs import DDGS
 
     try:

@@ -46,10 +46,10 @@ def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_
 _OF_CLOUDS = """
 import sys
 from environments.inventory import take_inventory
-from hermes_env.cli.doctor import look_for_backend
+from hermes_env.cli.doctor import probe_backend
 print([name for name in take_inventory().failed if name in ("modal", "daytona")])
 for backend in ("modal", "daytona"):
-    finding = look_for_backend(backend)
+    finding = probe_backend(backend)
     print(finding.state, finding.why, finding.what_to_do, *finding.versions, sep="; ")
 print([name for name in sys.modules if name.partition(".")[0] in ("modal", "daytona", "daytona_sdk")])
 """

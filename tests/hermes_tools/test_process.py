@@ -180,7 +180,7 @@ def test_input_is_sent_as_it_is(env: BaseEnvironment) -> None:
 def test_one_that_does_not_read_is_not_waited_for(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "WRITE_SECONDS", 0.2)
     started = _started(env, "while [ ! -e go ]; do sleep 0.05; done; wc -c")
-    assert "has not read the whole text" in process(env, "write", started, data="x" * 1_000_000)["error"]
+    assert "has not read all of this input" in process(env, "write", started, data="x" * 1_000_000)["error"]
     assert "was not sent" in process(env, "write", started, data="y")["error"]
     env.execute_oneshot("touch go")
     handle = background_process(started)

@@ -88,7 +88,7 @@ def check_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str
     resized = "until stty size | grep '20 66'; do sleep 0.1; done"
     command = f"trap 'exit 7' INT; stty size; read -r word; {resized}; sleep {nap}"
     try:
-        with ThreadPoolExecutor() as pool, session.heeding_signals():
+        with ThreadPoolExecutor() as pool, session.window_signals():
             code = pool.submit(session.run, environment, command, window)
             try:
                 assert window.shows(b"33 111")

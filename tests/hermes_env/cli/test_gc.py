@@ -44,7 +44,7 @@ def test_what_cannot_be_looked_at_is_told_and_what_was_found_before_is_removed(h
     things.put("broken")
     done = hermes_env("gc", "--dry-run", TERMINAL_ENV=shelf.NAME)
     assert done.returncode == 0
-    assert done.stderr == f"hermes-env: {shelf.NAME} cannot be looked at: ValueError: the shelf has come down\n"
+    assert done.stderr == f"hermes-env: {shelf.NAME} could not be queried: ValueError: the shelf has come down\n"
     assert len(things.left) == 3
     done = hermes_env("gc", TERMINAL_ENV=shelf.NAME)
     assert done.returncode == 0

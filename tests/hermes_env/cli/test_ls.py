@@ -73,7 +73,7 @@ def test_only_a_tasks_own_is_shown_on_request(hermes_env, things) -> None:
 
 def test_nothing_is_said_to_be_nothing_and_an_empty_list(hermes_env, things) -> None:
     done = hermes_env("ls", *SHELF)
-    assert (done.stdout, done.stderr, done.returncode) == ("", "nothing runs, and nothing is kept\n", 0)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "no targets\n", 0)
     assert json.loads(hermes_env("ls", *SHELF, "--json").stdout) == []
 
 
@@ -101,7 +101,7 @@ def test_of_all_backends_one_that_cannot_be_looked_at_is_a_line(hermes_env, thin
     assert done.returncode == 0
     assert "found before" in [each["task"] for each in json.loads(done.stdout)]
     lines = done.stderr.splitlines()
-    assert f"hermes-env: {shelf.NAME} cannot be looked at: ValueError: the shelf has come down" in lines
-    (docker,) = [line for line in lines if line.startswith("hermes-env: docker cannot be looked at: ")]
+    assert f"hermes-env: {shelf.NAME} could not be queried: ValueError: the shelf has come down" in lines
+    (docker,) = [line for line in lines if line.startswith("hermes-env: docker could not be queried: ")]
     assert "no.sock" in docker
     assert len(lines) == 2

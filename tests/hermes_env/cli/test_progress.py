@@ -31,9 +31,9 @@ def test_one_line_of_a_terminal_names_what_is_still_looked_at(monkeypatch: pytes
     stderr = on_terminal(monkeypatch, 0.0)
     with InventoryDisplay() as shown:
         shown.update(["docker", "mo\x1b[2Jdal"])
-        assert wait_until(lambda: "looking at docker, modal" in stderr.getvalue(), 60)
+        assert wait_until(lambda: "querying docker, modal" in stderr.getvalue(), 60)
         shown.update(["modal"])
-        assert wait_until(lambda: "looking at modal" in stderr.getvalue(), 60)
+        assert wait_until(lambda: "querying modal" in stderr.getvalue(), 60)
     assert "\x1b[2J" not in stderr.getvalue()
     assert stderr.getvalue().endswith("\x1b[2K"), "the line is gone in the end"
 
@@ -59,4 +59,4 @@ def test_each_backend_is_a_line_that_stays_where_steps_are_asked_for(monkeypatch
     with InventoryDisplay(verbose=1) as shown:
         shown.update(["docker", "modal"])
         shown.update(["modal"])
-    assert stderr.getvalue() == "hermes-env: looking at docker, modal\n"
+    assert stderr.getvalue() == "hermes-env: querying docker, modal\n"

@@ -29,7 +29,7 @@ def test_a_name_that_means_nothing_or_too_much_is_an_error_and_nothing_is_remove
     things.put("11112222")
     things.put("11113333")
     things.put("222")
-    for name, why in (("absent", "is called 'absent'"), ("1111", "means more than one"), ("22", "is called '22'")):
+    for name, why in (("absent", "is called 'absent'"), ("1111", "matches several"), ("22", "is called '22'")):
         done = hermes_env("rm", *SHELF, "11112222", name)
         assert (done.stdout, done.returncode) == ("", 125)
         assert why in done.stderr
@@ -56,7 +56,7 @@ def test_all_is_what_nobody_uses_and_a_task_has_its_own(hermes_env, things) -> N
     done = hermes_env("rm", *SHELF, "--task", "build")
     assert done.returncode == 0
     assert things.left == ["busy", "left"]
-    assert done.stderr == "hermes-env: 1 left alone: in use, or elsewhere; --force removes those\n"
+    assert done.stderr == "hermes-env: not removed: 1 in use or elsewhere; --force removes them too\n"
     assert hermes_env("rm", *SHELF, "--all").returncode == 0
     assert things.left == ["busy"]
     done = hermes_env("rm", *SHELF, "--task", "nothing of it")

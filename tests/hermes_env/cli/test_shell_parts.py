@@ -64,4 +64,4 @@ def test_modes_that_are_left_on_are_known(example: tuple[bytes, bytes], cuts: li
     for piece in pieces(data, cuts):
         screen.add(Channel.STDOUT, piece)
     assert b"".join(call.args[1] for call in shown.add.call_args_list) == data
-    assert screen.undoing() == undoing
+    assert screen.reset_sequence() == undoing

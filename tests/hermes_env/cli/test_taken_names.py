@@ -16,7 +16,7 @@ PACKAGES = ["environments", "rpc", "hermes_tools", "code_execution"]
 
 
 def test_the_module_that_has_taken_a_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own_names = runpy.run_path(str(Path(environments.__file__).parent / "own_names.py"))
+    conflict = runpy.run_path(str(Path(environments.__file__).parent / "name_conflict.py"))
     for form in ("{}.py", "{}/__init__.py"):
         for name in PACKAGES:
             place = tmp_path / form[3:].replace("/", "") / name
@@ -26,7 +26,7 @@ def test_the_module_that_has_taken_a_name_is_named(tmp_path: Path, monkeypatch: 
             with monkeypatch.context() as patch:
                 patch.syspath_prepend(str(place))
                 patch.delitem(sys.modules, name, raising=False)
-                assert own_names["name_conflict"]().startswith(f"{taken} has taken the name {name!r}")
+                assert conflict["shadowed_package"]().startswith(f"{taken} has taken the name {name!r}")
 
 
 def test_the_command_line_and_a_program_that_imports_us_tell_of_it(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_no_thread_outlives_the_environment(tmp_path: Path) -> None:
 def test_what_waits_is_bounded(box: NoticeBox) -> None:
     for number in range(MAX_UNDELIVERED + 10):
         box.put(_exit(str(number)))
-    assert [notice["process_id"] for notice in box.take()] == [str(n) for n in range(10, MAX_UNDELIVERED + 10)]
+    assert [notice["process_id"] for notice in box.drain()] == [str(n) for n in range(10, MAX_UNDELIVERED + 10)]
 
 
 def test_what_is_counted_is_bounded(box: NoticeBox) -> None:
@@ -155,6 +155,6 @@ def test_what_is_counted_is_bounded(box: NoticeBox) -> None:
     assert not box.is_full("one", "x")
     assert box.add_matches("one", "x", MAX_COUNTED)
     assert box.is_full("one", "x")
-    [notice] = box.take()
+    [notice] = box.drain()
     assert notice["count"] == MAX_COUNTED
     assert not box.is_full("one", "x")

@@ -38,7 +38,7 @@ def test_text_and_json_are_given_as_they_are(site: Site, read_one: ReadOne) -> N
 
 def test_what_is_no_text_is_an_error(site: Site, read_one: ReadOne) -> None:
     for kind, body in (("image/png", b"\x89PNG"), ("", b"\0\1"), ("text/plain", b"a\0b")):
-        assert "it is no page, text or PDF" in str(read_one(site.page("/", body, kind))["error"])
+        assert "the content is no page, text or PDF" in str(read_one(site.page("/", body, kind))["error"])
 
 
 def test_an_answer_without_a_page_is_an_error(site: Site, read_one: ReadOne) -> None:

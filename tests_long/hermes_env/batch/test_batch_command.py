@@ -213,7 +213,7 @@ def test_a_person_sees_how_far_it_is(opens, write, out: Path, nap: str) -> None:
     person = opens("batch", tasks, "--out", str(out), "--workers", "2")
     person.sees("2 of 3 done, 1 running, .*/s, 0:.. left")
     person.type("\x03")
-    person.sees("ending what runs; press Ctrl-C again to leave at once")
+    person.sees("ending the running tasks; press Ctrl-C again to exit at once")
     person.sees("2 success, 1 interrupted in")
     assert person.sees_the_end() == 130
     assert person.has_terminal_as_it_was

@@ -68,7 +68,7 @@ LOOKS = [("ls",), ("rm", "--all", "--yes"), ("rm", "--task", "t")]
 def test_a_look_at_a_slow_backend_is_shown_and_ended(opens: Opens, tmp_path: Path, words: tuple[str, ...]) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     person = opens(*words, "-b", "slow:Slow", PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[3]}")
-    person.sees("looking at slow:Slow")
+    person.sees("querying slow:Slow")
     person.type("\x03")
     person.sees(SAID)
     assert person.sees_the_end() == 130
@@ -82,7 +82,7 @@ def test_a_batch_is_ended(opens: Opens, tmp_path: Path, nap: str) -> None:
     person = opens("batch", "tasks.jsonl", "--out", "results.jsonl")
     assert wait_until(lambda: bool(having(nap)), 60)
     person.type("\x03")
-    person.sees("Ctrl-C: ending what runs; press Ctrl-C again to leave at once")
+    person.sees("Ctrl-C: ending the running tasks; press Ctrl-C again to exit at once")
     assert person.sees_the_end() == 130
     assert all_gone(nap)
 

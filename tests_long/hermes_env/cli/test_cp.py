@@ -15,7 +15,7 @@ from targets.command_line import WORDS, Opens, Start, in_this_process
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance.check import wait_until
-from hermes_env.cli.copying import Route, download, download_stream, place_in, route_of, upload, upload_stream
+from hermes_env.cli.copying import CopyRoute, download, download_stream, place_in, route_of, upload, upload_stream
 from hermes_env.cli.streams import LiveOutput
 
 Copies = Callable[[str, str], None]
@@ -185,8 +185,8 @@ def test_one_side_and_only_one_is_in_the_target() -> None:
 
 
 def test_a_mark_alone_is_the_directory_where_the_session_starts() -> None:
-    assert route_of(":", "here") == Route(".", "here", is_upload=False)
-    assert route_of("./:odd", ":") == Route("./:odd", ".", is_upload=True)
+    assert route_of(":", "here") == CopyRoute(".", "here", is_upload=False)
+    assert route_of("./:odd", ":") == CopyRoute("./:odd", ".", is_upload=True)
 
 
 def test_an_error_is_one_line(hermes_env) -> None:

@@ -25,7 +25,7 @@ def test_each_backend_is_there_with_what_was_found_of_it(hermes_env, tmp_path: P
     ):
         assert state in line_of(done.stdout, backend)
         assert said in line_of(done.stdout, backend)
-    assert "          ssh cannot be looked at: " in done.stdout
+    assert "          ssh could not be queried: " in done.stdout
 
 
 def test_json_is_one_object_with_what_each_backend_has_and_what_is_left(hermes_env, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_what_is_left_is_counted_and_what_cannot_be_looked_at_is_named(hermes_en
     assert found["backends"][0]["leftovers"] is None
     done = hermes_env("doctor", "-b", shelf.NAME)
     assert done.returncode == 0
-    assert f"          {shelf.NAME} cannot be looked at: ValueError: the shelf has come down\n" in done.stdout
+    assert f"          {shelf.NAME} could not be queried: ValueError: the shelf has come down\n" in done.stdout
 
 
 def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env, tmp_path: Path) -> None:

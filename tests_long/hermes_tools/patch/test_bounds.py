@@ -43,7 +43,7 @@ def test_a_file_that_is_too_large_is_refused_with_the_bound_before_it_is_read(
 ) -> None:
     with (tmp_path / "a").open("wb") as file:
         file.truncate(2 * 1024**3)
-    assert "larger than 10,000,000 bytes, the most that patch changes" in patch(env, "a", "x", "y")["error"]
+    assert "larger than 10,000,000 bytes, the limit of patch" in patch(env, "a", "x", "y")["error"]
 
 
 def test_a_file_of_too_many_lines_is_refused_with_the_bound(env: BaseEnvironment, tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_replacement_that_would_make_gigabytes_is_refused_before_it_is_made(
 ) -> None:
     (tmp_path / "a").write_text("x" * 40_000)
     answer = patch(env, "a", "x", "y" * 50_000, replace_all=True)
-    assert answer == {"error": "a would have more than 10,000,000 bytes, which is the most that patch changes"}
+    assert answer == {"error": "a would have more than 10,000,000 bytes, the limit of patch"}
     assert "more than 500,000 lines" in patch(env, "a", "x", "y\n" * 50, replace_all=True)["error"]
 
 

@@ -12,7 +12,7 @@ PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution")
 HERE = Path(__file__).resolve().parents[1]
 
 
-def name_conflict() -> str | None:
+def shadowed_package() -> str | None:
     """Return the first of our packages shadowed by another module, with the remedy.
 
     Returns:
@@ -37,5 +37,5 @@ def _place(name: str) -> str | None:
 
 def check_names() -> None:
     """Raise ImportError if a package of ours is shadowed, before a confusing error deep inside of another package."""
-    if problem := name_conflict():
+    if problem := shadowed_package():
         raise ImportError(problem)

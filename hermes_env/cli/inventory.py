@@ -1,4 +1,4 @@
-"""A look at the targets of all backends, as `ls`, `gc`, `rm` and `doctor` take it: its wait and its failures."""
+"""The inventory of all backends for `ls`, `gc`, `rm` and `doctor`: the progress display, and failed queries."""
 
 from __future__ import annotations
 
@@ -11,53 +11,53 @@ from environments.inventory import Inventory, take_inventory
 from environments.model_view import plain
 from environments.redaction import without_secrets
 from environments.registry import backend_settings_class
-from hermes_env.cli.errors import tell
+from hermes_env.cli.errors import print_message
 from hermes_env.cli.foreground import Foreground
 from hermes_env.progress import InventoryDisplay
 
 Result = TypeVar("Result")
 
 
-def looked_for(backend: str | None, verbose: int = 0) -> Inventory:
+def checked_inventory(backend: str | None, verbose: int = 0) -> Inventory:
     """Take the inventory.
 
     Args:
-        backend: The backend to look at; None is all of them.
+        backend: The backend to query; None is all of them.
         verbose: See `InventoryDisplay`.
 
     Raises:
-        SettingsError: There is no backend of that name.
-        TerminalError: It cannot be looked at.
+        SettingsError: The backend is unknown.
+        TerminalError: The backend could not be queried.
         EndedBySignalError: Ctrl-C ended the wait.
     """
     if backend:
         backend_settings_class(backend)
-    inventory = shown_look(partial(take_inventory, [backend] if backend else None), verbose)
+    inventory = with_display(partial(take_inventory, [backend] if backend else None), verbose)
     if backend and (why := inventory.failed.get(backend)):
         raise TerminalError(why)
     return inventory
 
 
-def shown_look(look: Callable[..., Result], verbose: int) -> Result:
-    """Return the result of a function of `environments.inventory`, and report the backends that it looks at.
+def with_display(query: Callable[..., Result], verbose: int) -> Result:
+    """Call a function of `environments.inventory`, and show the backends being queried.
 
     Args:
-        look: Is given `on_look`.
+        query: Receives the argument `on_look`.
         verbose: See `InventoryDisplay`.
 
     Raises:
         EndedBySignalError: Ctrl-C ended the wait.
     """
-    with InventoryDisplay(verbose) as shown:
-        return Foreground().run(lambda: look(on_look=shown.update))
+    with InventoryDisplay(verbose) as display:
+        return Foreground().run(lambda: query(on_look=display.update))
 
 
-def tell_failures(inventory: Inventory) -> None:
-    """Report the backends that could not be looked at."""
+def print_failures(inventory: Inventory) -> None:
+    """Print the backends that could not be queried."""
     for name, why in inventory.failed.items():
-        tell(f"{name} cannot be looked at: {reason(name, why)}", "yellow")
+        print_message(f"{name} could not be queried: {reason(name, why)}", "yellow")
 
 
 def reason(backend: str, error: str) -> str:
-    """Return an error of a backend on one line and without secrets, to stand behind its name."""
+    """Return an error on one line, without secrets and the backend's name."""
     return " ".join(without_secrets(plain(error)).split()).removeprefix(f"backend {backend!r}").lstrip(": ")
