@@ -67,7 +67,7 @@ def test_a_notice_holds_no_secret_nor_a_part_of_one(env: BaseEnvironment, monkey
     monkeypatch.setenv("MY_API_KEY", "sk-0123456789abcdef")
     half = "s''k-01234"  # of which the command itself shows none
     _started(env, f"echo the {half}56789abcdef; printf 'my '{half}; read x", watch=["the", "my"])
-    assert wait_until(lambda: len(env.attachments.get(NoticeBox)._waiting) == 2)
+    assert wait_until(lambda: len(env.attachments.get(NoticeBox)._undelivered) == 2)
     assert "sk-0" not in str(take_notices(env))
 
 

@@ -103,7 +103,7 @@ def test_what_cannot_be_unpacked_is_an_error(site: Site, read_one: ReadOne) -> N
     twice = gzip.compress(gzip.compress(b"a", mtime=0), mtime=0)
     for encoding, body, why in (
         ("br", b"\x0b\x02", "the encoding 'br', which was not requested"),
-        ("gzip, gzip", twice, "packed with 'gzip, gzip'"),
+        ("gzip, gzip", twice, "the encoding 'gzip, gzip'"),
         ("gzip", b"no gzip at all", "damaged"),
         ("gzip", gzip.compress(b"a" * 1000, mtime=0)[:20], "ends too early"),
     ):
