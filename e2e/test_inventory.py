@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from targets.docker_fixtures import containers_of
 from targets.engines import PYTHON_IMAGE
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments import TerminalError
 from environments.claim import Claim
@@ -115,5 +115,5 @@ def test_containers_of_another_machine_and_of_a_process_that_has_ended_are_known
 def test_what_runs_in_a_container_of_this_machine_is_no_environment_of_the_machine(docker_environment, nap) -> None:
     env = docker_environment()
     env.start(f"sleep {nap}")
-    assert wait_until(lambda: bool(having(nap)), 60), "it can be seen from here"
+    assert wait_until(lambda: bool(processes_with(nap)), 60), "it can be seen from here"
     assert env.id not in [each.name for each in LocalEnvironment.list_targets()]

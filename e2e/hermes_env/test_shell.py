@@ -5,7 +5,7 @@ from __future__ import annotations
 import docker
 from targets.command_line import Opens
 from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.conformance.check import wait_until
 
@@ -20,7 +20,7 @@ def test_programs_there_know_the_window_and_the_kind_of_terminal(opens: Opens, n
     person.resize(20, 66)
     person.sees("20 66\r\n")
     person.type(f"sleep {nap}\r")
-    assert wait_until(lambda: bool(having(nap)), 60)
+    assert wait_until(lambda: bool(processes_with(nap)), 60)
     person.type("\x03echo code$?\r")
     person.sees("code130\r\n")
     person.type("exit 7\r")

@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from targets.recorded import Recorded
+from targets.run_record import RunRecord
 
 from code_execution import execute_code
 from environments import BaseEnvironment
@@ -35,7 +35,7 @@ def test_a_script_and_its_commands_are_recorded_and_are_spans_with_the_container
     container = env.target.id
     env.cleanup()
     provider.shutdown()
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert ["script", "tool_call", "command"] in seen.ways_down() and ["script", "start"] in seen.ways_down()
     assert {each["environment"] for each in seen.all} == {"docker 1"}
     assert seen.one("start")["target"].startswith("container ")
@@ -51,5 +51,5 @@ def test_a_lost_target_and_what_was_printed_by_then_are_recorded(
     container = container_of(env)
     with pytest.raises(EnvironmentLostError):
         env.execute("echo by then; sleep 1000", on_output=lambda text: container.remove(force=True))
-    lost = Recorded(path).last("command")
+    lost = RunRecord(path).last("command")
     assert (lost["status"], lost["error_type"], lost["output"]) == ("lost", "EnvironmentLostError", "by then\n")

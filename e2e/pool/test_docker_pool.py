@@ -15,7 +15,7 @@ import pytest
 from targets.borrowing import LONG, Borrower, until
 from targets.engines import PYTHON_IMAGE
 from targets.refusing_link import RefusingLink
-from targets.renewal import having
+from targets.renew_check import grep_processes
 
 from environments import EnvironmentStartError, Pool, create_environment
 from environments.pool import backoff
@@ -71,7 +71,7 @@ def test_one_that_is_used_again_is_the_same_container_without_the_processes_of_t
             ).output
         with pool.environment() as env:
             assert env.execute("hostname").output in first
-            assert env.execute(having(nap)).output == ""
+            assert env.execute(grep_processes(nap)).output == ""
             assert env.cwd != "/"
 
 
@@ -79,11 +79,11 @@ def test_what_ran_before_an_environment_was_first_ready_stays_when_it_begins_ane
     with create_environment("docker", image=PYTHON_IMAGE) as env:
         env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
         # Until it has shed its environment, it is one of ours; by its start it is told from others to a tick.
-        is_there = f"p=$({having(nap)}) && ! grep -q . ${{p%cmdline}}environ"
+        is_there = f"p=$({grep_processes(nap)}) && ! grep -q . ${{p%cmdline}}environ"
         env.execute(f"until {is_there}; do sleep 0.02; done; sleep 0.1")
         env.prepare()
         env.renew()
-        found = env.execute(having(nap))
+        found = env.execute(grep_processes(nap))
         assert found.output.count("\n") == 1
 
 
@@ -92,15 +92,15 @@ def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, 
     with create_environment("docker", image=PYTHON_IMAGE) as env:
         env.prepare()
         env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
-        ask = Control.run_alone
+        ask = Control.run_builtins
 
         async def late(shells: Control, text: str) -> str:
             await asyncio.sleep(0.5)
             return await ask(shells, text)
 
-        monkeypatch.setattr(Control, "run_alone", late)
+        monkeypatch.setattr(Control, "run_builtins", late)
         env.renew()
-        assert env.execute(having(nap)).output == ""
+        assert env.execute(grep_processes(nap)).output == ""
 
 
 def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch) -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from targets.engines import require_singularity
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.conformance.check import unique, wait_until
 
@@ -29,10 +29,10 @@ def test_what_runs_in_an_instance_ends_with_the_program() -> None:
         assert program.stdout
         instance = program.stdout.readline().strip()
         assert program.stdout.readline() == "on\n"
-        assert wait_until(lambda: len(having(word)) >= 3, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(processes_with(word)) >= 3, 30)  # this program, and what it has started
         program.kill()
         program.wait()
     try:
-        assert wait_until(lambda: not having(word), 30)  # it takes 1.1 s
+        assert wait_until(lambda: not processes_with(word), 30)  # it takes 1.1 s
     finally:
         subprocess.run([images.program, "instance", "stop", instance], capture_output=True, check=False)

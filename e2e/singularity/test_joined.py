@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 from targets.singularity_engine import Engine
 
 from environments import (
@@ -58,7 +58,7 @@ def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: En
     assert not (env.owns_all_processes or env.stop_ends_all or env.capabilities.enforced_limits)
     assert not [target for target in SingularityEnvironment.list_targets() if target.kind == "instance"]
     env.cleanup()
-    assert not having(nap)
+    assert not processes_with(nap)
     assert other.execute("echo /tmp/*").output == "/tmp/file\n"
     other.cleanup()
     assert records(Client.find()) == [before]

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 from targets.ssh_server import SSHServer
 
 from environments import create_environment
@@ -35,10 +35,10 @@ def test_what_runs_on_a_host_ends_with_the_program(server: SSHServer, how: signa
     with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
         assert program.stdout
         assert program.stdout.readline() == b"on\n"
-        assert wait_until(lambda: len(having(word)) >= 5, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(processes_with(word)) >= 5, 30)  # this program, and what it has started
         program.send_signal(how)
         program.wait()
-        assert wait_until(lambda: not having(word), 30)  # it takes 2.9 s
+        assert wait_until(lambda: not processes_with(word), 30)  # it takes 2.9 s
 
 
 def test_what_runs_in_the_background_outlives_a_link_that_drops(server: SSHServer) -> None:
@@ -47,11 +47,11 @@ def test_what_runs_in_the_background_outlives_a_link_that_drops(server: SSHServe
         env.prepare()
         env.execute(f"(exec -a {word} sleep 1000) >/dev/null 2>&1 &")
         env.start(f"exec -a {word} sleep 1000")
-        assert wait_until(lambda: len(having(word)) == 2, 30)
+        assert wait_until(lambda: len(processes_with(word)) == 2, 30)
         for _ in range(2):
             server.kill_connections()
             time.sleep(4)  # in which a program that is gone has had it ended
-            assert len(having(word)) == 2
+            assert len(processes_with(word)) == 2
         assert env.execute("echo works").output == "works\n"
 
 
@@ -60,5 +60,5 @@ def test_what_has_shed_all_marks_is_gone_after_cleanup(server: SSHServer) -> Non
     with create_environment("ssh", **server.settings) as env:
         env.execute(f"env -i setsid bash -c 'exec -a {word} sleep 1000' <&- >&- 2>&- 29>&- &")
         env.execute_oneshot(f"env -i setsid bash -c 'exec -a {word} sleep 1000' <&- >&- 2>&- 29>&- &")
-        assert wait_until(lambda: len(having(word)) == 2, 30)
-    assert wait_until(lambda: not having(word), 2)
+        assert wait_until(lambda: len(processes_with(word)) == 2, 30)
+    assert wait_until(lambda: not processes_with(word), 2)

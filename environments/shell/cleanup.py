@@ -11,7 +11,7 @@ from environments.loop import done_within, in_worker
 from environments.process import GRACE
 from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.commands import brands
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import call_backend
 from environments.shell.session import Session
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def _end_processes(
         except TerminalError as error:  # the other users' processes are ended first
             failed = error
     survivors: tuple[int, ...] = ()
-    if not await answered(env.has_no_process, marker, [shell.pid for shell in kept]):
+    if not await call_backend(env.has_no_process, marker, [shell.pid for shell in kept]):
         # Processes started by `service` or `su -` have a cleared environment, without any mark.
         selector = ProcessSelector(marker, dialect, since=since, brand=numbers, includes_unmarked=includes_unmarked)
         survivors = await control.tree(selector).end(GRACE)
@@ -117,6 +117,6 @@ async def _close(env: PersistentShellEnvironment) -> None:
             await session.close()
         await shells.end_all()  # also shells being opened to redirect a leftover's output
     finally:
-        await answered(env.stop_target)
+        await call_backend(env.stop_target)
     for process in processes:
         await done_within(process.done, GRACE)

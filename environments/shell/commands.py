@@ -18,7 +18,7 @@ from environments.process import Background
 from environments.result import KILLED_EXIT_CODE, CommandResult
 from environments.shell.dialect.base import ShellRequest, Where
 from environments.shell.dialect.bash import Bash
-from environments.shell.lifecycle import answered, weakly
+from environments.shell.lifecycle import call_backend, weak_proxy
 from environments.shell.output import Outcome
 from environments.shell.run import Running
 
@@ -43,7 +43,7 @@ class Commands(Internal):
 
     def __init__(self, env: PersistentShellEnvironment) -> None:
         super().__init__(env.settings)
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self._processes: Processes | None = None
         self._users: dict[str, TargetUser] = {}
         self._users_generation = 0
@@ -68,7 +68,7 @@ class Commands(Internal):
 
     @on_loop
     async def why_killed(self) -> str | None:
-        why: str | None = await answered(self._env.why_killed)
+        why: str | None = await call_backend(self._env.why_killed)
         return why
 
     def check_usable(self) -> None:
@@ -85,8 +85,8 @@ class Commands(Internal):
         env.check_process()
         session.check_outside(call, "execute")
         try:
-            with _starts_end_with(command):
-                session.use(await self.ready(command.user))
+            with _interruptible_start(command):
+                session.set_user(await self.ready(command.user))
                 return _ended(await session.execute(call, command), command)
         finally:
             env.touch()
@@ -95,7 +95,7 @@ class Commands(Internal):
         env = self._env
         env.check_process()
         try:
-            with _starts_end_with(command):
+            with _interruptible_start(command):
                 user = await self.ready(command.user)
                 env.command_sent()
                 return _ended(await env.oneshots.execute(command, user, call.pieces), command)
@@ -145,12 +145,12 @@ class Commands(Internal):
                 self._users, self._users_generation = {}, generation
             found = self._users.get(user)
             if found is None:
-                found = self._users[user] = await answered(env.find_user, user)
+                found = self._users[user] = await call_backend(env.find_user, user)
         if env.owns_all_processes:  # a command may stop all processes: first open the shell that would end it
             await env.shells.control.await_reserve()
         return found
 
-    async def requested(
+    async def make_request(
         self,
         command: CheckedCommand,
         where: Where,
@@ -180,9 +180,9 @@ class Commands(Internal):
     async def complete(self, outcome: Outcome, command: CheckedCommand, running: Running) -> None:
         """Add the backend's notes to an outcome, and record leftover processes for the caller's scope."""
         is_killed = outcome.exit_code == KILLED_EXIT_CODE and not outcome.reason
-        if is_killed and (why := await answered(self._env.why_killed)):
+        if is_killed and (why := await call_backend(self._env.why_killed)):
             outcome.notes.append(why)
-        if not command.is_internal and self._env.network and (note := self._env.network.take_note()):
+        if not command.is_internal and self._env.network and (note := self._env.network.pop_note()):
             outcome.notes.append(note)
         if not command.is_internal and (scope := self._scope_processes()):
             await scope.add_command(running)
@@ -197,7 +197,7 @@ class Commands(Internal):
         return scope.scope_processes(self._env.id, lambda: ScopeProcesses(self._env.shells))
 
 
-def _starts_end_with(command: CheckedCommand) -> AbstractContextManager[object]:
+def _interruptible_start(command: CheckedCommand) -> AbstractContextManager[object]:
     """End the wait for a target's start when the command is interrupted."""
     interrupt = command.interrupt
     return start_limit(math.inf, interrupted=interrupt.is_set) if interrupt else contextlib.nullcontext()

@@ -43,13 +43,13 @@ async def detach_leftovers(shell: Shell, shells: Shells) -> None:
     timer = current().loop.call_later(BEGIN_LIMIT, lambda: spawn(_continue(shell, shells)))
     try:
         await shell.report(REPORT_LIMIT)  # the report is lost with its stream
-        left = (await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)).left
+        left = (await shell.query(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)).left
         if (left or shell.is_noisy) and await _output_is_held(shell, shells):
             await _redirect(shell, shells)
     finally:
         timer.cancel()
     if left:
-        shell.tell(shell.dialect.new_keepalive())
+        shell.send_internal(shell.dialect.new_keepalive())
     shell.has_leftovers = shell.is_noisy = False
 
 
@@ -74,9 +74,9 @@ async def _redirect(shell: Shell, shells: Shells) -> None:
             relay = await opened(shells.env.open_stream, relay_argv(shell.marker, word), None)
             stream = Redirected(shell, relay, word)
         directory = await stream.new_pipes()
-        shell.tell(shell.dialect.redirecting(directory))
+        shell.send_internal(shell.dialect.redirecting(directory))
         stream.take_over()
-        await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)  # answered through the pipes
+        await shell.query(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)  # answered through the pipes
         stream.opened()
     except BrokenPipeError:
         if isinstance(stream, Redirected):

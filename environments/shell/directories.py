@@ -18,7 +18,7 @@ from environments.local_files import PERMISSIONS, named_error_within
 from environments.loop import in_worker
 from environments.shell.archive import Files, list_directories, list_files, pack, unpack, whole_seconds
 from environments.shell.dialect.trees import NO_TAR, dropping, listing, looking, packing, unpacking
-from environments.shell.transfer import Arriving, Collected, Words, call_at, received, sent
+from environments.shell.transfer import CollectedOutput, OutputHead, ReadableOutput, call_at, run_producer, run_reader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +60,7 @@ class Directories:
 
     async def _send(self, remote: str, text: str, pack_into: Callable[[Callable[[bytes], object]], object]) -> None:
         """Have a command in the target unpack an archive."""
-        words, whole = Words(), False
+        words, whole = OutputHead(), False
         async with self._files.progress.counting(f"uploading {remote}") as count:
 
             def produce(send: Callable[[bytes], None]) -> None:
@@ -73,7 +73,7 @@ class Directories:
                 pack_into(counted)
                 whole = True
 
-            code = await self._runner.run_fed(call_at(remote, text), words, partial(sent, produce), None)
+            code = await self._runner.run_fed(call_at(remote, text), words, partial(run_producer, produce), None)
             self._raise_for("write", remote, await self._files.explained(remote, "fill", code), words.text)
             if not whole:
                 raise self._files.failure("write", remote, "its tar ended before the archive")
@@ -102,28 +102,28 @@ class Directories:
         text = packing(remote, [name for name in same if _SIMPLE.fullmatch(name)])
         async with self._files.progress.counting(f"downloading {remote}") as count:
 
-            def take(arriving: Arriving) -> None:
-                arriving.on_read = count.add
+            def take(reader: ReadableOutput) -> None:
+                reader.on_read = count.add
                 try:
-                    problem = unpack(arriving, local, same)
+                    problem = unpack(reader, local, same)
                 except OSError as error:
                     raise named_error_within(error, local, "write") from error
-                if arriving.drain(LONGEST_END):
-                    self._raise_for("read", remote, arriving.code, arriving.text)
+                if reader.drain(LONGEST_END):
+                    self._raise_for("read", remote, reader.code, reader.text)
                 else:
                     problem = problem or "there are more bytes after its end"
                 if problem:
                     raise self._files.failure("read", remote, f"the target sent no valid archive: {problem}")
 
-            async def bring(arriving: Arriving) -> int:
-                code = await self._runner.run_into(call_at(remote, text, separate=True), arriving.on)
+            async def bring(reader: ReadableOutput) -> int:
+                code = await self._runner.run_into(call_at(remote, text, separate=True), reader.on)
                 return await self._files.explained(remote, "pack", code)
 
-            await received(bring, take)
+            await run_reader(bring, take)
 
     async def _list(self, remote: str) -> Files:
         """Return the regular files of a directory, as far as listed; none for a missing directory."""
-        output = Collected()
+        output = CollectedOutput()
         await self._runner.run_into(call_at(remote, listing(remote), separate=True), output.on)
         return _listed(os.fsdecode(bytes(output.data)))
 

@@ -28,7 +28,7 @@ from environments.shell.pool import CONTROL_LIMIT, Shells, opened
 from environments.shell.rescue import printed
 from environments.shell.session import NamedSession, Session
 from environments.shell.stream import BlockingStream, Stream, Terminal
-from environments.shell.users import Scratch, TargetUser, find_user, made_of
+from environments.shell.users import Scratch, TargetUser, find_user, scratch_path_of
 
 if TYPE_CHECKING:
     from environments.shell.files import ShellFiles
@@ -339,7 +339,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
             # Read from the target: on a loaded machine, the local clock is not exact enough for processes started just
             # before.
-            self.ready_since = parse_time((await self.ran_internal(TELL_TIME))[0])
+            self.ready_since = parse_time((await self.run_internal(TELL_TIME))[0])
 
     @property
     def is_ready(self) -> bool:
@@ -401,7 +401,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def __del__(self, is_at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_at_end() and (life := getattr(self, "life", None)):  # at exit, names of modules may be gone
-            life.abandoned(self)
+            life.clean_up_abandoned(self)
 
     # For backends and internal parts.
 
@@ -432,12 +432,12 @@ class PersistentShellEnvironment(BaseEnvironment):
         Raises:
             EnvironmentLostError: The target did not answer in time.
         """
-        output, code = self.run_on_loop(lambda _: self.ran_internal(text, timeout))
+        output, code = self.run_on_loop(lambda _: self.run_internal(text, timeout))
         return CommandResult(output, code)
 
-    async def ran_internal(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
+    async def run_internal(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
         """Run an internal command, and return its output and exit code, see `run_control`."""
-        return await self.shells.control.ran(text, timeout)
+        return await self.shells.control.run_with_code(text, timeout)
 
     def command_sent(self) -> None:
         """Prepare the reserve shell: a command may have to be ended."""
@@ -454,7 +454,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         Raises:
             TerminalError: The directory could not be made.
         """
-        return made_of(self.settings.env, *await self.ran_internal(making_scratch(name)))
+        return scratch_path_of(self.settings.env, *await self.run_internal(making_scratch(name)))
 
     async def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file into the private directory, readable by the target's user alone."""

@@ -58,12 +58,20 @@ from environments.shell.dialect.writing import (
     moving,
     needed,
     placing,
+    reading_input,
     replacing,
-    saying,
-    saying_quickly,
-    taking,
+    writing_text,
+    writing_text_quickly,
 )
-from environments.shell.transfer import Arriving, Collected, Runner, Words, call_at, received, sent
+from environments.shell.transfer import (
+    CollectedOutput,
+    OutputHead,
+    ReadableOutput,
+    Runner,
+    call_at,
+    run_producer,
+    run_reader,
+)
 from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:
@@ -96,7 +104,7 @@ class ShellFiles(TargetFiles):
         self.check_name(path)
         text = as_text(data)
         if text is not None and self._has_printf:
-            result = await self._say(path, text, mode, conditions)
+            result = await self._write_text(path, text, mode, conditions)
             if result.exit_code != NOT_HERE:
                 return await self.written(path, conditions, result.exit_code, result.output)
             self._has_printf = False
@@ -115,14 +123,14 @@ class ShellFiles(TargetFiles):
 
         return await self._stream_in(path, mode, len(data), feed, conditions)
 
-    async def _say(self, path: str, text: str, mode: str, conditions: WriteConditions) -> CommandResult:
+    async def _write_text(self, path: str, text: str, mode: str, conditions: WriteConditions) -> CommandResult:
         part = os.urandom(6).hex()
         result = await self._run_on(
-            path, saying_quickly(path, text, mode, conditions, part, self._has_sed), conditions.guard
+            path, writing_text_quickly(path, text, mode, conditions, part, self._has_sed), conditions.guard
         )
         if result.exit_code in LAST_FAILED:
             self._has_sed = None
-            return await self._run_on(path, saying(path, text, mode, conditions, part), conditions.guard)
+            return await self._run_on(path, writing_text(path, text, mode, conditions, part), conditions.guard)
         if result.exit_code == 0 and (said := result.output.strip()) in (HAS_SED, NO_SED):
             self._has_sed = said == HAS_SED
         return result
@@ -191,7 +199,7 @@ class ShellFiles(TargetFiles):
                         raise TerminalError(f"cannot write {remote}: the local file became shorter during the read")
 
                 if status.st_size:
-                    await self._stream_in(remote, mode, status.st_size, partial(sent, produce))
+                    await self._stream_in(remote, mode, status.st_size, partial(run_producer, produce))
                 else:  # files of /proc have size 0 whatever their contents
                     await self.write(remote, await in_worker(lambda: b"".join(read_pieces(local, file))), mode)
 
@@ -204,8 +212,8 @@ class ShellFiles(TargetFiles):
         conditions: WriteConditions = ANY,
     ) -> bool:
         # By size: the end of the stream would be the end of the shell, and a new shell is slow.
-        command = call_at(path, placing(path, taking(size), mode, size, conditions), needed(conditions.guard))
-        words = Words()
+        command = call_at(path, placing(path, reading_input(size), mode, size, conditions), needed(conditions.guard))
+        words = OutputHead()
         code = await self.runner.run_fed(command, words, feed, size)
         return await self.written(path, conditions, code, words.text)
 
@@ -215,32 +223,32 @@ class ShellFiles(TargetFiles):
             raise target_error(errno.EISDIR, "write", path, self.backend)
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
-        output = Collected()
+        output = CollectedOutput()
         code = await self.runner.run_into(call_at(path, printing(path, limit), separate=True), output.on)
         self.raise_for("read", path, await self.explained(path, "read", code), output.text)
         return bytes(output.data)
 
     async def get(self, remote: str, local: Path) -> None:
-        def take(arriving: Arriving) -> None:
-            line = arriving.read_line()
+        def take(reader: ReadableOutput) -> None:
+            line = reader.read_line()
             if not line:
-                self.raise_for("read", remote, arriving.code, arriving.text)
+                self.raise_for("read", remote, reader.code, reader.text)
             found = _MODE_AND_SIZE.fullmatch(line)
             mode, size = found.groups() if found else (None, None)  # a target may have no `stat -c`
             count.total = int(size) if size else None
 
             def write(file: BinaryIO) -> None:
-                arriving.copy(file, count)
-                self.raise_for("read", remote, arriving.code, arriving.text)
+                reader.copy(file, count)
+                self.raise_for("read", remote, reader.code, reader.text)
 
             replace_file(local, write, int(mode, 8) & PERMISSIONS if mode else None)
 
-        async def bring(arriving: Arriving) -> int:
+        async def bring(reader: ReadableOutput) -> int:
             command = call_at(remote, describing(remote), separate=True)
-            return await self.explained(remote, "read", await self.runner.run_into(command, arriving.on))
+            return await self.explained(remote, "read", await self.runner.run_into(command, reader.on))
 
         async with self.progress.counting(f"downloading {remote}") as count:
-            await received(bring, take)
+            await run_reader(bring, take)
 
     # Directories.
 
@@ -273,7 +281,7 @@ class ShellFiles(TargetFiles):
         return True
 
     async def entries(self, path: str) -> list[FileStatus]:
-        mark, output = os.urandom(16).hex(), Collected()
+        mark, output = os.urandom(16).hex(), CollectedOutput()
         code = await self.runner.run_into(call_at(path, listing_entries(path, mark), separate=True), output.on)
         if code == NO_STAT:
             raise self.failure("list", path, f"the target lacks `find` or `stat -c`: {output.text.strip()}")

@@ -17,7 +17,7 @@ from environments.factory import host_at, host_over
 from environments.loop import Call, OutputQueue, current, run, shielded, spawn
 from environments.output import Channel, LiveText
 from environments.settings import EnvironmentSettings
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import call_backend
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import opened
 from environments.shell.stream import Discard, Stream, Terminal
@@ -99,7 +99,7 @@ def host_of(settings: EnvironmentSettings, url: str | None = None) -> RemoteHost
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ProgramResult:
     """The result of a program."""
 
     exit_code: int
@@ -111,7 +111,7 @@ class Done:
 
 def run_there(
     host: Starter, argv: Sequence[str], on_line: Callable[[str], object] | None = None, *, guarded: bool = True
-) -> Done:
+) -> ProgramResult:
     """Run a program on a machine to its end, without input. Called in a worker, or any thread but the loop's.
 
     A stop of the current thread's start ends the program with all its processes.
@@ -139,7 +139,7 @@ def run_there(
     return done
 
 
-async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
+async def _ran(call: Call[ProgramResult], host: Starter, argv: Sequence[str]) -> ProgramResult:
     stream = await opened(host.open_stream, argv)
     program, start = _Program(stream, call.pieces), current_start()
     stream.start(program)
@@ -149,11 +149,11 @@ async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
             start.check()
             code = await stream.exit_code(_EXIT_LIMIT)
             if code is None:
-                raise EnvironmentLostError(await answered(host.target_loss) or f"the link to {host.place} dropped")
+                raise EnvironmentLostError(await call_backend(host.target_loss) or f"the link to {host.place} dropped")
     finally:
         await stream.close()
     result = Outcome(program.output, code).result()
-    return Done(code, result.output, result.stderr or "")
+    return ProgramResult(code, result.output, result.stderr or "")
 
 
 class _Program(Discard):

@@ -141,14 +141,14 @@ class InitFiles:
 
     async def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, Outcome]:
         """Run internal text in a shell, and return its output and its outcome."""
-        self._shells.life.check_patience(unwanted.interrupted)
+        self._shells.life.check_wanted(unwanted.interrupted)
         output = Output(2 * TAIL)
         # cwd "." restores the directory afterwards: a file's `cd` does not move the session.
         request = ShellRequest(text, Where.MAIN, cwd=".")
         running = Running(shell, request, output, GRACE, self._shells.control)
         outcome = await outcome_of(running, output, self._limit, unwanted)
         if outcome.reason == "interrupt":
-            self._shells.life.check_patience(unwanted.interrupted)
+            self._shells.life.check_wanted(unwanted.interrupted)
             raise stopped_error(self._backend, "it was interrupted")
         return output.stdout.text().text, outcome
 

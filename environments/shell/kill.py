@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_BY_BUILTINS, look, signalling, without_keepalive
 from environments.shell.fork_bomb import MANY, ProcessCount
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import call_backend
 from environments.shell.process_table import TICKS, ProcessTable, is_number, parse_time
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class ProcessTree:
             await self._end_fork_bomb(self._handler, wake=False)
             left = await self._kill()
         if self._hunt:
-            await answered(self._hunt, self._selector.marker, self._selector.brand)
+            await call_backend(self._hunt, self._selector.marker, self._selector.brand)
         return tuple(sorted(left))
 
     async def _goes_on(self, handler: ForkBombHandler) -> bool:

@@ -46,13 +46,13 @@ class Stage(Enum):
     CLOSED = "closed"
 
 
-def weakly(env: PersistentShellEnvironment) -> PersistentShellEnvironment:
+def weak_proxy(env: PersistentShellEnvironment) -> PersistentShellEnvironment:
     """Return a proxy of an environment for its parts, to allow garbage collection once its users have dropped it."""
     proxy: PersistentShellEnvironment = env if isinstance(env, weakref.ProxyType) else weakref.proxy(env)
     return proxy
 
 
-async def answered(method: Callable[..., object], *args: object) -> Any:  # noqa: ANN401  # the method's result
+async def call_backend(method: Callable[..., object], *args: object) -> Any:  # noqa: ANN401  # the method's result
     """Return the result of a backend's method: a coroutine is awaited, a plain function runs in a worker thread."""
     answer = method(*args) if inspect.iscoroutinefunction(method) else await in_worker(method, *args)
     return await answer if inspect.isawaitable(answer) else answer
@@ -73,7 +73,7 @@ class Lifecycle:
     def __init__(
         self, env: PersistentShellEnvironment, name: str, *, stays: bool = False, reporter: Reporter | None = None
     ) -> None:
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self._name = name
         self._reporter = reporter
         self._pid = os.getpid()
@@ -89,9 +89,9 @@ class Lifecycle:
         """True if the target stays the same after a loss."""
         self._losses: weakref.WeakSet[TerminalError] = weakref.WeakSet()
         """The errors of the last loss."""
-        self._told = 0
+        self._raised_count = 0
         """The count of these errors raised to a caller."""
-        self._untold = ""
+        self._unraised = ""
         """The message of an error not raised to any caller."""
         self._token = weakref.ref(env)
         _open.add(self._token)
@@ -140,12 +140,12 @@ class Lifecycle:
         if self.stage is Stage.STARTED:
             log.debug("backend %r: the target is lost: %s", self._name, why)
             self.stage = Stage.NEW
-            self._losses, self._told, self._untold = weakref.WeakSet(), 0, ""
+            self._losses, self._raised_count, self._unraised = weakref.WeakSet(), 0, ""
         return self._raised(error)
 
     def _raised(self, error: EnvironmentLostError) -> EnvironmentLostError:
         self._losses.add(error)
-        self._told += 1
+        self._raised_count += 1
         return error
 
     def postpone(self, error: TerminalError) -> None:
@@ -155,17 +155,17 @@ class Lifecycle:
         unreported.
         """
         if error in self._losses and not self.stays:
-            self._told -= 1
-            self._untold = str(error)
+            self._raised_count -= 1
+            self._unraised = str(error)
 
-    def told(self, error: Exception) -> None:
+    def note_raised(self, error: Exception) -> None:
         """Note that a postponed error is raised after all."""
         if error in self._losses:
-            self._told += 1
+            self._raised_count += 1
 
     # On the loop: starts.
 
-    def check_patience(self, is_interrupted: Callable[[], bool]) -> None:
+    def check_wanted(self, is_interrupted: Callable[[], bool]) -> None:
         """Raise StartStoppedError if the current task's caller no longer waits."""
         reason = ("it was interrupted", False) if is_interrupted() else stop_reason()
         if reason:
@@ -188,8 +188,8 @@ class Lifecycle:
         while self.stage is not Stage.STARTED:
             starting = self._starting
             if starting is None:
-                if self._untold and not self._told:
-                    raise self._raised(EnvironmentLostError(self._untold))
+                if self._unraised and not self._raised_count:
+                    raise self._raised(EnvironmentLostError(self._unraised))
                 self.generation += 1
                 starting = self._starting = Starting(self._name, self._reporter)
                 starting.begin(self._bring_up(starting))
@@ -230,7 +230,7 @@ class Lifecycle:
         assert task
         try:
             with start.aborting(lambda: task.cancelling() or task.cancel()):
-                await answered(self._env.start_target)
+                await call_backend(self._env.start_target)
         except asyncio.CancelledError:
             start.check()
             raise
@@ -239,7 +239,7 @@ class Lifecycle:
         self._starting = None
         self._earlier = {starting, *(each for each in self._earlier if not each.is_over)}
         if self._given_up:  # resources of this start were missing when the target was taken down
-            spawn(answered(self._env.stop_target))
+            spawn(call_backend(self._env.stop_target))
 
     def stop_start(self, why: str) -> None:
         """Stop the start in progress, if any, for all its waiting callers."""
@@ -279,7 +279,7 @@ class Lifecycle:
 
     # Garbage collection.
 
-    def abandoned(self, env: PersistentShellEnvironment) -> None:
+    def clean_up_abandoned(self, env: PersistentShellEnvironment) -> None:
         """Clean up an environment at its garbage collection or at the end of the program, with a warning."""
         if not self.is_ours or not self.is_open:
             return
@@ -375,7 +375,7 @@ _open: set[weakref.ref[PersistentShellEnvironment]] = set()
 async def _close_all(_: object) -> None:
     environments = [env for reference in list(_open) if (env := reference()) is not None and env.life.is_ours]
     for env in environments:
-        env.life.abandoned(env)
+        env.life.clean_up_abandoned(env)
     if ends := [spawn(_close_quietly(env)) for env in environments]:
         await asyncio.wait(ends, timeout=STOP_LIMIT)
 

@@ -37,7 +37,7 @@ class _Seen:
     """Bytes in the directories."""
 
 
-class _Way:
+class _MachineAccess:
     """Access to a machine: one environment during the listing, later a new one for each removal.
 
     Args:
@@ -75,14 +75,14 @@ def list_environments(open_there: Open, place: str = "") -> Iterator[FoundTarget
         open_there: Makes an environment there, now and for a later removal.
         place: The machine's name; empty for this machine.
     """
-    way = _Way(open_there)
-    with way.held() as env:
+    access = _MachineAccess(open_there)
+    with access.held() as env:
         for name, found in sorted(_look(env).items()):
             yield FoundTarget(
                 "environment",
                 name.rpartition("-")[2],
                 "running" if found.processes else "kept",
-                partial(_end, way, name),
+                partial(_end, access, name),
                 owner=Owner.in_name(name),
                 name=name,
                 place=place,
@@ -127,9 +127,9 @@ def _add_directory(seen: _Seen, path: str, size: str) -> None:
         seen.size += int(size) * 1024 if is_number(size) else 0
 
 
-def _end(way: _Way, name: str) -> None:
+def _end(access: _MachineAccess, name: str) -> None:
     """End the processes of an environment, and remove its directories."""
-    with way.reached() as env:
+    with access.reached() as env:
         end_processes_of(env, name)
         if seen := _look(env).get(name):
             for directory in seen.directories:

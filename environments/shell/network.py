@@ -9,7 +9,7 @@ from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.network.proxy import NetworkProxy
 from environments.network.setting import Network
 from environments.shell.dialect.boot import marked
-from environments.shell.lifecycle import weakly
+from environments.shell.lifecycle import weak_proxy
 from environments.shell.pool import opened
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class TargetNetwork:
     """
 
     def __init__(self, env: PersistentShellEnvironment, hosts: Sequence[str]) -> None:
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self.hosts = self._first = tuple(hosts)
         """The current list."""
         observation = env.observation
@@ -62,7 +62,7 @@ class TargetNetwork:
         env = self._env
         return await opened(env.open_stream, marked(env.shells.next_marker("0/"), text))
 
-    def take_note(self) -> str | None:
+    def pop_note(self) -> str | None:
         """Return the note for the result of the next command, once."""
         note, self._note = self._note, None
         return note

@@ -15,7 +15,7 @@ from environments.options import CheckedCommand
 from environments.process import GRACE
 from environments.result import CommandResult
 from environments.shell.dialect.base import Exported, Where
-from environments.shell.lifecycle import weakly
+from environments.shell.lifecycle import weak_proxy
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, ShellPool, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
@@ -41,7 +41,7 @@ class OneshotRunner:
     """
 
     def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self._shells = shells
         self.running: set[Running] = set()
         """The running commands."""
@@ -67,7 +67,7 @@ class OneshotRunner:
             async def wait(running: Running) -> tuple[Outcome, Running]:
                 return await outcome_of(running, output, command.timeout, command.interrupt), running
 
-            outcome, done = await self._until_begun(pool, there, user, lambda _: output, wait)
+            outcome, done = await self._run_with_retries(pool, there, user, lambda _: output, wait)
         except (CallCancelledError, StartStoppedError):  # raised during the wait for a shell
             if not command.is_cancelled:
                 raise
@@ -76,7 +76,7 @@ class OneshotRunner:
         outcome.cwd = self._absolute(there.cwd or "")
         return outcome
 
-    async def _until_begun(
+    async def _run_with_retries(
         self,
         pool: ShellPool,
         there: CheckedCommand,
@@ -88,8 +88,8 @@ class OneshotRunner:
         """Send a command to a shell, and to another if the first ended before it began. Returns `wait`'s result."""
         for _ in range(ATTEMPTS + 2):
             try:
-                async with pool.lent() as shell:
-                    request = await self._env.internal.requested(there, where, user=user)
+                async with pool.lease() as shell:
+                    request = await self._env.internal.make_request(there, where, user=user)
                     sink = sink_on(shell.stream)
                     running = Running(shell, request, sink, GRACE, self._shells.control_of(user))
                     self.running.add(running)
@@ -119,7 +119,7 @@ class OneshotRunner:
         async def wait(running: Running) -> int:
             return await _code_of(running, await running.wait(math.inf))
 
-        return await self._until_begun(self._shells.control, there, None, sink_on, wait)
+        return await self._run_with_retries(self._shells.control, there, None, sink_on, wait)
 
     async def run_fed(
         self,
@@ -164,7 +164,7 @@ class OneshotRunner:
 
             code = -1
             try:
-                await shell.begun()
+                await shell.wait_begun()
                 with contextlib.suppress(BrokenPipeError):  # its exit code and its output give the reason
                     await feed(write)
                     if size is None:
@@ -182,7 +182,7 @@ class OneshotRunner:
                 if code != 0:
                     shell.give_up()  # the command's input may be unread in front of the shell
 
-        return await self._until_begun(self._shells.control_of(user), there, user, lambda _: sink, wait, where)
+        return await self._run_with_retries(self._shells.control_of(user), there, user, lambda _: sink, wait, where)
 
     # Options for a shell other than the session's.
 
@@ -191,7 +191,7 @@ class OneshotRunner:
         env = self._env
         cwd = await self._directory(command)
         exported = await env.session_of_execute.exported() if command.session_env else Exported()
-        if exported.known:
+        if exported.is_known:
             kept = {*command.env, *(IDENTITY if user else ())}
             text = exported.taken_up_by(command.text, kept)
             return command._replace(text=text, cwd=cwd, env={**exported.due, **command.env})

@@ -22,9 +22,9 @@ from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect, ShellRequest, Where
 from environments.shell.dialect.bash import Bash
-from environments.shell.dialect.boot import Beginning, boot_argv
+from environments.shell.dialect.boot import ShellSpec, boot_argv
 from environments.shell.dialect.commands import signalling
-from environments.shell.lifecycle import Lifecycle, Stage, answered
+from environments.shell.lifecycle import Lifecycle, Stage, call_backend
 from environments.shell.output import Output
 from environments.shell.rescue import SILENCE, Rescue
 from environments.shell.shell import Ended, Shell, open_shell
@@ -66,7 +66,7 @@ _WENT_AWAY = "it went away while a shell was opened"
 
 async def opened(open_stream: Callable[..., object], *args: object) -> Stream:
     """Return a stream opened by a backend. If the task is cancelled, the stream is closed."""
-    opening = spawn(answered(open_stream, *args))
+    opening = spawn(call_backend(open_stream, *args))
     try:
         return as_stream(await shielded(opening))
     except asyncio.CancelledError:
@@ -133,7 +133,7 @@ class Shells:
 
     async def open(
         self,
-        beginning: Beginning,
+        spec: ShellSpec,
         *,
         user: TargetUser | None = None,
         terminal: Terminal | None = None,
@@ -143,7 +143,7 @@ class Shells:
         """Open a shell.
 
         Args:
-            beginning: The start configuration.
+            spec: The start configuration.
             user: The user; None is the target's default user.
             terminal: The size of its terminal; None is pipes.
             internal: True for internal commands, allowed during cleanup.
@@ -158,17 +158,17 @@ class Shells:
         def check() -> None:
             if not internal:
                 self.life.check()
-                self.life.check_patience(is_interrupted)
+                self.life.check_wanted(is_interrupted)
 
         generation = await self.life.ensure_started(internal)
         env = self.env
-        beginning = beginning._replace(known=self.dialect, lags=env.streams_lag, on_terminal=terminal is not None)
+        spec = spec._replace(known=self.dialect, lags=env.streams_lag, on_terminal=terminal is not None)
         try:
-            argv = boot_argv(beginning.marker, terminal is not None, env.settings.scrub_env)
+            argv = boot_argv(spec.marker, terminal is not None, env.settings.scrub_env)
             how = (env.open_stream_as, user) if user else (env.open_stream,)
             stream = await opened(*how, argv, terminal)
-            beginning = beginning._replace(known=Bash if stream.is_bash else beginning.known)
-            shell = await open_shell(stream, beginning, check)
+            spec = spec._replace(known=Bash if stream.is_bash else spec.known)
+            shell = await open_shell(stream, spec, check)
         except StartStoppedError:
             raise
         except EnvironmentStartError:
@@ -225,7 +225,7 @@ class Shells:
 
     async def why_lost(self) -> str | None:
         """Return the reason why the target is gone, or None while it is there."""
-        loss: str | None = await answered(self.env.target_loss)
+        loss: str | None = await call_backend(self.env.target_loss)
         return loss
 
     def lost(self, why: str | None, shell: Shell | None = None) -> EnvironmentLostError:
@@ -248,7 +248,7 @@ class Shells:
 
     def control_of(self, user: TargetUser | None) -> Control:
         """Return a user's control shells."""
-        if user is None or user.is_own:
+        if user is None or user.is_default:
             return self.control
         return self._control_of_users.setdefault(user, Control(self, user))
 
@@ -295,15 +295,15 @@ class ShellPool:
         self._parked: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
-    async def lent(self) -> AsyncIterator[Shell]:
+    async def lease(self) -> AsyncIterator[Shell]:
         """Lend a shell for the time of the block. Raises as `acquire` does."""
-        shell = await self.take()
+        shell = await self.acquire()
         try:
             yield shell
         finally:
-            self.give_back(shell)
+            self.release(shell)
 
-    async def take(self) -> Shell:
+    async def acquire(self) -> Shell:
         """Return a shell, reserved for the caller until `release`.
 
         Raises:
@@ -312,7 +312,7 @@ class ShellPool:
             EnvironmentStartError: A new shell could not be opened.
         """
         if self._slots:
-            await self._take_slot(self._slots)
+            await self._acquire_slot(self._slots)
         try:
             return await self._idle_or_new()
         except BaseException:
@@ -320,7 +320,7 @@ class ShellPool:
                 self._slots.release()
             raise
 
-    async def _take_slot(self, slots: asyncio.Semaphore) -> None:
+    async def _acquire_slot(self, slots: asyncio.Semaphore) -> None:
         deadline = current().loop.time() + SLOT_LIMIT
         while True:
             with contextlib.suppress(TimeoutError):
@@ -347,10 +347,10 @@ class ShellPool:
         """Open a shell without a borrower, see `Shells.open`; on a terminal if a size is given."""
         shells = self.shells
         state = NOTHING if self.internal or self._user else shells.base
-        beginning = Beginning(shells.next_marker(), state, functions=False, exports=shells.exports(self._user))
-        return await shells.open(beginning, user=self._user, terminal=terminal, internal=self.internal)
+        spec = ShellSpec(shells.next_marker(), state, functions=False, exports=shells.exports(self._user))
+        return await shells.open(spec, user=self._user, terminal=terminal, internal=self.internal)
 
-    def give_back(self, shell: Shell) -> None:
+    def release(self, shell: Shell) -> None:
         """Return a shell to the pool: kept for the next borrower, parked, or closed."""
         if self._slots:
             self._slots.release()
@@ -364,16 +364,16 @@ class ShellPool:
 
     def park(self, shell: Shell) -> None:
         """Close a shell once no process of its commands is left."""
-        task = spawn(self._close_late(shell))
+        task = spawn(self._close_when_quiet(shell))
         self._parked.add(task)
         task.add_done_callback(self._parked.discard)
 
-    async def _close_late(self, shell: Shell) -> None:
+    async def _close_when_quiet(self, shell: Shell) -> None:
         pause = FIRST_LOOK
         try:
             while shell.is_idle:
                 await asyncio.sleep(pause)
-                if not (await shell.ask(shell.dialect.asking_for_leftovers)).left:
+                if not (await shell.query(shell.dialect.asking_for_leftovers)).left:
                     return
                 pause = min(pause * 2, LONGEST_PAUSE)
         except BrokenPipeError:
@@ -445,7 +445,7 @@ class Control(ShellPool):
         from environments.shell import fork_bomb, kill  # noqa: F401
 
         try:
-            self.give_back(await self.open())
+            self.release(await self.open())
         except TerminalError as error:
             self.shells.life.postpone(error)
 
@@ -455,7 +455,7 @@ class Control(ShellPool):
             self._replacing.cancel()
         super().forget()
 
-    async def before_long(self) -> None:
+    async def keep_reserve(self) -> None:
         """Keep a shell in reserve while another is lent for long: a busy shell cannot end a command.
 
         If scripts can stop all processes, the shell is opened before the script begins: a stop during the start of a
@@ -472,7 +472,7 @@ class Control(ShellPool):
         await asyncio.sleep(delay)
         if self.shells.life.is_open and (not delay or not self._idle):
             with contextlib.suppress(TerminalError):  # its later user meets the error too
-                self.give_back(await self.open())
+                self.release(await self.open())
 
     async def await_reserve(self) -> None:
         """Wait until the scheduled or starting reserve shell is open, if there is one."""
@@ -516,11 +516,12 @@ class Control(ShellPool):
     # Internal commands.
 
     async def run(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
-        """Run shell text by `ran`, or by the backend's way without a shell, and return the output."""
-        output, _ = await (self.ran(text, timeout) if self._user else self.shells.env.ran_internal(text, timeout))
+        """Run shell text by `run_with_code`, or by the backend's way without a shell, and return the output."""
+        run = self.run_with_code if self._user else self.shells.env.run_internal
+        output, _ = await run(text, timeout)
         return output
 
-    async def ran(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
+    async def run_with_code(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
         """Run shell text in a shell with a time-out, and return the output and the exit code.
 
         Raises:
@@ -529,7 +530,7 @@ class Control(ShellPool):
         shells = self.shells
         for _ in range(ATTEMPTS):
             output = Output(CONTROL_OUTPUT)
-            async with self.lent() as shell:
+            async with self.lease() as shell:
                 answer: asyncio.Future[Ended] = current().loop.create_future()
                 watch = shells.rescue.watch(shell)
                 try:
@@ -558,10 +559,10 @@ class Control(ShellPool):
         shells = self.shells
         for _ in range(ATTEMPTS - 1):
             output = Output(CONTROL_OUTPUT)
-            async with self.lent() as shell:
-                watch = shells.rescue.watch(shell, asked=True)
+            async with self.lease() as shell:
+                watch = shells.rescue.watch(shell, is_query=True)
                 try:
-                    await shell.ask(partial(shell.dialect.running_builtins, text), output, BUILTINS_LIMIT)
+                    await shell.query(partial(shell.dialect.running_builtins, text), output, BUILTINS_LIMIT)
                     return output.stdout.text().text
                 except BrokenPipeError:  # the idle shell had ended, or does not answer
                     loss = await shells.why_lost()
@@ -584,7 +585,7 @@ class Control(ShellPool):
         """Send a signal to a process of the target. Raises as `run` does."""
         await self.run(signalling(signal, (pid,)))
 
-    async def let_go_on(self, shell: Shell) -> None:
+    async def resume_shell(self, shell: Shell) -> None:
         """Continue a possibly stopped shell. Raises as `run` does."""
         rescue = self.shells.rescue
         rescue.begin()

@@ -29,9 +29,9 @@ from environments.process import Background, Process, Terminal
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.dialect.base import ShellRequest, Where
 from environments.shell.dialect.commands import brand_of, branding
-from environments.shell.lifecycle import weakly
+from environments.shell.lifecycle import weak_proxy
 from environments.shell.output import Delivery, Direct
-from environments.shell.run import MOST_SECONDS, SIGNAL_LIMIT, Running
+from environments.shell.run import SIGNAL_LIMIT, UNLIMITED, Running
 from environments.shell.shell import Shell
 from environments.shell.stream import Stream
 
@@ -61,7 +61,7 @@ class Processes:
     """
 
     def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self._shells = shells
         self._numbers = itertools.count()
         self.running: set[ShellProcess] = set()
@@ -81,15 +81,15 @@ class Processes:
             brand = brand_of(env.id, number)
             there = there._replace(text=branding(env.id, number) + there.text)
         pool = shells.control_of(user) if command.is_internal else shells.pool_of(user)
-        request = await env.internal.requested(
+        request = await env.internal.make_request(
             there, where, separate=bool(background.sink and background.sink.separate), user=user
         )
         if terminal:
             shell, release = await shells.pool_of(user).open(terminal), shells.end_soon
         else:
             if command.is_internal:
-                await shells.control.before_long()
-            shell, release = await pool.take(), pool.give_back
+                await shells.control.keep_reserve()
+            shell, release = await pool.acquire(), pool.release
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
         if command.is_internal:
             process.find_left = env.newcomers(brand)
@@ -156,7 +156,7 @@ class ShellProcess(Process):
             return Direct(sink, self, self._sink_failed)
         return Delivery(sink, self._sink_failed)
 
-    def send(self, shell: Shell, request: ShellRequest, ending: Control) -> None:
+    def send(self, shell: Shell, request: ShellRequest, control: Control) -> None:
         """Send the request to the shell."""
         self._shell, self.pid = shell, shell.pid
         self._takes_input = request.where.takes_input
@@ -165,7 +165,7 @@ class ShellProcess(Process):
         sink = self._delivery or self._unread
         sink.stream = shell.stream
         self.running_command = Running(
-            shell, request, self._copy.into(sink) if self._copy else sink, self._grace, ending
+            shell, request, self._copy.into(sink) if self._copy else sink, self._grace, control
         )
 
     def follow(self, on_end: Callable[[ShellProcess], object]) -> None:
@@ -310,7 +310,7 @@ class ShellProcess(Process):
         if not self.done.done():
             return None
         if self._error:
-            self._life.told(self._error)
+            self._life.note_raised(self._error)
             raise self._error
         if self._exit_code is None:
             raise EnvironmentLostError("the target went away while a background process ran")
@@ -318,7 +318,7 @@ class ShellProcess(Process):
 
     @on_loop
     async def wait(self, timeout: float | None = None) -> int | None:
-        if timeout is None or timeout >= MOST_SECONDS:
+        if timeout is None or timeout >= UNLIMITED:
             await shielded(self.done)
         else:
             await done_within(self.done, timeout)
@@ -353,7 +353,7 @@ async def _begun(shell: Shell, first_input: bytes) -> None:
     if first_input and not reads_ahead:
         with contextlib.suppress(BrokenPipeError):
             shell.stream.write(first_input)
-    await shell.begun()
+    await shell.wait_begun()
     if first_input and reads_ahead:
         with contextlib.suppress(BrokenPipeError):
             shell.stream.write(first_input)

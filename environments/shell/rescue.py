@@ -11,7 +11,7 @@ from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.loop import current, done_within, spawn
 from environments.output import Channel
-from environments.shell.lifecycle import Stage, answered
+from environments.shell.lifecycle import Stage, call_backend
 from environments.shell.stream import Discard, Stream
 
 if TYPE_CHECKING:
@@ -89,17 +89,17 @@ class Rescue:
         self._shells = weakref.proxy(shells)
         self._task: asyncio.Task[None] | None = None
 
-    def watch(self, shell: Shell, *, asked: bool = False) -> asyncio.TimerHandle:
+    def watch(self, shell: Shell, *, is_query: bool = False) -> asyncio.TimerHandle:
         """Start a timer for a shell with a new request. A rescue begins unless the timer is cancelled.
 
         Args:
             shell: The shell.
-            asked: True for text of builtins: its progress is unknown until the answer.
+            is_query: True for text of builtins: its progress is unknown until the answer.
         """
-        return current().loop.call_later(SILENCE, self._look_at, shell, asked)
+        return current().loop.call_later(SILENCE, self._look_at, shell, is_query)
 
-    def _look_at(self, shell: Shell, asked: bool) -> None:
-        if asked or not shell.read_request():
+    def _look_at(self, shell: Shell, is_query: bool) -> None:
+        if is_query or not shell.has_read_request():
             self.begin()
 
     def begin(self) -> None:
@@ -122,20 +122,20 @@ class Rescue:
     async def _rescue(self) -> None:
         try:
             async with asyncio.timeout(LIMIT):
-                if await self._let_go_on() and self._shells.env.owns_all_processes:
+                if await self._resume_stopped() and self._shells.env.owns_all_processes:
                     await asyncio.sleep(AGAIN)
                     # In the end the environment itself stops them, and a kept target may have other users.
-                    if await self._let_go_on() and self._shells.life.stage is Stage.STARTED:
+                    if await self._resume_stopped() and self._shells.life.stage is Stage.STARTED:
                         log.warning("a command stops all processes again and again; all are ended")
                         await self.run(KILL_ALL)
         except (TerminalError, TimeoutError) as error:
             log.debug("shells that may be stopped could not be seen to: %s", error)
 
-    async def _let_go_on(self) -> bool:
+    async def _resume_stopped(self) -> bool:
         """Continue stopped shells. Returns True if any was stopped."""
         return bool((await self.run(continuing(self._shells.pids()))).strip())
 
     async def run(self, text: str) -> str:
         """Run shell text out of reach of the target's processes, see `PersistentShellEnvironment`."""
-        said: str = await answered(self._shells.env.run_in_rescue, text)
+        said: str = await call_backend(self._shells.env.run_in_rescue, text)
         return said

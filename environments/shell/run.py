@@ -56,13 +56,13 @@ class Running:
         request: The request.
         sink: Receives the output.
         grace: Seconds between TERM and KILL.
-        ending: Ends the command's processes.
+        control: Ends the command's processes.
 
     Raises:
         BrokenPipeError: The shell is gone, and has received no complete request.
     """
 
-    def __init__(self, shell: Shell, request: ShellRequest, sink: Sink, grace: float, ending: Control) -> None:
+    def __init__(self, shell: Shell, request: ShellRequest, sink: Sink, grace: float, control: Control) -> None:
         self.shell, self.where, self.grace = shell, request.where, grace
         self.ended: Ended | None = None
         self.reason: str | None = None
@@ -70,13 +70,13 @@ class Running:
         self.survivors: tuple[int, ...] = ()
         self.brand: str | None = None
         """The number set on its processes as a resource limit, see `dialect.commands.branding`."""
-        self._sink, self._ending = sink, ending
+        self._sink, self._control = sink, control
         self._is_abandoned = self._is_late = False
         self._thread = current()
         self._loop = self._thread.loop
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Event | None = None
-        self._cutting: asyncio.Task[None] | None = None
+        self._ending_task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._poll: asyncio.TimerHandle | None = None
         self.began = time.monotonic()
@@ -117,21 +117,21 @@ class Running:
         """
         looks = self._thread.timer(BEGIN_LIMIT)
         if limit > BEGIN_LIMIT:
-            looks.schedule(self, partial(self._look_at_time, limit, BEGIN_LIMIT))
+            looks.schedule(self, partial(self._check_time, limit, BEGIN_LIMIT))
         else:
-            self._timer = self._loop.call_later(max(0.0, limit), self._look_at_time, limit, limit)
+            self._timer = self._loop.call_later(max(0.0, limit), self._check_time, limit, limit)
         if event:
-            self._look_at(event)
+            self._poll_event(event)
         scope = current_scope()
         try:
             with scope.calling(lambda: self._thread.soon(self.interrupt)) if scope else nullcontext():
                 await self._woken
                 if self._is_late and self.ended is None and self.reason is None:
-                    await self._until_over(limit)
+                    await self._wait_late(limit)
             if self.reason:
-                await shielded(self._begin_to_cut_short())
+                await shielded(self._start_ending())
         except asyncio.CancelledError:
-            await self._abandoned()
+            await self._end_for_cancelled_caller()
             raise
         finally:
             looks.cancel(self)
@@ -141,47 +141,47 @@ class Running:
                 self._poll.cancel()
         return self.ended or Ended(None)
 
-    def _look_at_time(self, limit: float, waited: float) -> None:
-        if not self.shell.read_request():
+    def _check_time(self, limit: float, waited: float) -> None:
+        if not self.shell.has_read_request():
             self._is_late = True
             self._wake()
         elif waited >= limit:
             self.interrupt("timeout")
-        elif limit < MOST_SECONDS:
+        elif limit < UNLIMITED:
             self._timer = self._loop.call_later(limit - waited, self.interrupt, "timeout")
 
-    async def _until_over(self, limit: float) -> None:
+    async def _wait_late(self, limit: float) -> None:
         """Have the command begin, and wait for its end or for a reason to end it."""
         self._woken = self._loop.create_future()
-        await self._see_it_begin()
+        await self._ensure_begun()
         if not self._woken.done():
-            if limit < MOST_SECONDS:
+            if limit < UNLIMITED:
                 self._timer = self._loop.call_later(max(0.0, limit), self.interrupt, "timeout")
             await self._woken
 
-    async def _see_it_begin(self) -> None:
+    async def _ensure_begun(self) -> None:
         """Continue a possibly stopped shell with SIGCONT. Kill a shell blocked by anything else before it begins.
 
         Raises:
             EnvironmentLostError: The shell could not be killed.
         """
         shell = self.shell
-        if await self._begins_in(self.began + BEGIN_LIMIT - time.monotonic()):
+        if await self._begins_within(self.began + BEGIN_LIMIT - time.monotonic()):
             return
         log.debug("shell %d has not begun the command, and is told to go on", shell.pid)
-        await self._ending.let_go_on(shell)
-        if await self._begins_in(ANSWER_LIMIT if shell.lags else BEGIN_LIMIT):
+        await self._control.resume_shell(shell)
+        if await self._begins_within(ANSWER_LIMIT if shell.lags else BEGIN_LIMIT):
             return
         log.debug("shell %d does not begin the command, and is killed", shell.pid)
-        await self._ending.signal("KILL", shell.pid)
+        await self._control.signal("KILL", shell.pid)
         if not await done_within(self._woken, LEAVE_LIMIT):
-            raise self._ending.shells.lost(await self._ending.shells.why_lost(), shell)
+            raise self._control.shells.lost(await self._control.shells.why_lost(), shell)
 
-    async def _begins_in(self, seconds: float) -> bool:
+    async def _begins_within(self, seconds: float) -> bool:
         """Return True if the command begins, or has ended, within `seconds` of the last byte read by the shell."""
         shell, now = self.shell, self._loop.time
         unread, deadline = shell.stream.unread(), now() + seconds
-        while not (self._woken.done() or shell.read_request()):
+        while not (self._woken.done() or shell.has_read_request()):
             if now() >= deadline:
                 return False
             await done_within(self._woken, INTERRUPT_POLL)
@@ -189,32 +189,32 @@ class Running:
                 unread, deadline = left, now() + seconds
         return True
 
-    def _look_at(self, event: threading.Event) -> None:
+    def _poll_event(self, event: threading.Event) -> None:
         if event.is_set():
             self.interrupt()
         elif self.ended is None:
-            self._poll = self._loop.call_later(INTERRUPT_POLL, self._look_at, event)
+            self._poll = self._loop.call_later(INTERRUPT_POLL, self._poll_event, event)
 
-    async def _abandoned(self) -> None:
+    async def _end_for_cancelled_caller(self) -> None:
         """End the command for a cancelled caller. The loop completes this even after a second cancellation."""
         if self.ended is None:
             self.reason = self.reason or "interrupt"
         if self.reason:
             try:
-                await shielded(self._begin_to_cut_short())
+                await shielded(self._start_ending())
             except TerminalError as error:
                 log.debug("an abandoned command could not be ended: %s", error)
 
-    def _begin_to_cut_short(self) -> asyncio.Task[None]:
+    def _start_ending(self) -> asyncio.Task[None]:
         """Start the task that ends the command, unless started, and return the task.
 
         A cancelled wait does not cancel the task: processes still to be sent KILL would be left, and a shell given up
         half way reports no end to a second attempt.
         """
-        self._cutting = self._cutting or spawn(self._cut_short(), may_fail=True)
-        return self._cutting
+        self._ending_task = self._ending_task or spawn(self._end_processes(), may_fail=True)
+        return self._ending_task
 
-    async def _cut_short(self) -> None:
+    async def _end_processes(self) -> None:
         """End all processes of the command, then the shell if it does not leave the command."""
         if self._is_abandoned or (self.ended is not None and not self.where.ends_shell):
             return
@@ -225,10 +225,10 @@ class Running:
         tree, was_killed = self.tree(), False
         try:
             self.survivors = await tree.end(self.grace)
-            if not await self._is_over_in(LEAVE_LIMIT):
+            if not await self._is_over_within(LEAVE_LIMIT):
                 was_killed = True
                 await tree.kill_shell()
-                await self._is_over_in(LEAVE_LIMIT)
+                await self._is_over_within(LEAVE_LIMIT)
         finally:
             if self.ended is None or was_killed or not self.shell.dialect.can_leave:
                 self.shell.give_up()
@@ -237,7 +237,7 @@ class Running:
         if self.survivors:
             log.warning("%s processes of a command could not be ended: %s", *_listed(self.survivors))
 
-    async def _is_over_in(self, limit: float) -> bool:
+    async def _is_over_within(self, limit: float) -> bool:
         assert self._over
         if self.ended is None:
             try:
@@ -252,7 +252,7 @@ class Running:
         from environments.shell.kill import ProcessSelector  # most commands end by themselves
 
         shell, ends_shell = self.shell, self.where.ends_shell
-        return self._ending.tree(
+        return self._control.tree(
             ProcessSelector(
                 shell.marker if ends_shell else self.marker,
                 type(shell.dialect),
@@ -272,14 +272,14 @@ class Running:
             EnvironmentLostError: The target is gone, or the shell was killed.
         """
         if ended.exit_code is None:
-            return await self._code_of_silent()
+            return await self._code_without_message()
         if ended.exit_code == 0 and self.shell.state is State.ENDED:
             return await self.shell.stream.exit_code(SIGNAL_LIMIT) or 0
         return ended.exit_code
 
-    async def _code_of_silent(self) -> int:
+    async def _code_without_message(self) -> int:
         """Return the exit code of a shell that ended without a message."""
-        shell, shells = self.shell, self._ending.shells
+        shell, shells = self.shell, self._control.shells
         code = await shell.stream.exit_code(EXIT_LIMIT)
         loss = await shells.why_lost()
         if code is None or loss:
@@ -298,7 +298,7 @@ class Running:
         return code
 
 
-MOST_SECONDS = 1e8
+UNLIMITED = 1e8
 """Seconds from which on a limit counts as none."""
 
 

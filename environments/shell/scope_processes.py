@@ -9,7 +9,7 @@ from environments.errors import TerminalError
 from environments.loop import run
 from environments.process import GRACE
 from environments.shell.kill import ProcessSelector
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import call_backend
 
 if TYPE_CHECKING:
     from environments.shell.kill import ProcessTree
@@ -62,7 +62,7 @@ class ScopeProcesses:
         markers = "\n".join(self._markers)
         if self._shell is None or (self._find_left and not await self._find_left(markers)):
             return
-        if not await answered(self._shells.env.has_no_process, markers, ()):
+        if not await call_backend(self._shells.env.has_no_process, markers, ()):
             tree = self._shells.control.tree(ProcessSelector(markers, type(self._shell.dialect)))
             if await tree.look():  # usually no process is left, as one look shows
                 await tree.end(GRACE, running=False)

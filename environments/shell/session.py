@@ -20,9 +20,9 @@ from environments.process import GRACE
 from environments.result import CommandResult
 from environments.session import EnvironmentSession
 from environments.shell.dialect.base import Exported, Where, directory_name
-from environments.shell.dialect.boot import Beginning
+from environments.shell.dialect.boot import ShellSpec
 from environments.shell.framing import PLACE_FIELDS, WATCHED
-from environments.shell.lifecycle import weakly
+from environments.shell.lifecycle import weak_proxy
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
@@ -70,7 +70,7 @@ class Session:
         cwd: str | None = None,
         user: TargetUser | None = None,
     ) -> None:
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self._shells = shells
         self.word, self._user = word, user
         self.ending = shells.control_of(user)
@@ -82,12 +82,12 @@ class Session:
         self._lock = asyncio.Lock()
         self._owner: Call[Any] | None = None
         """The call that holds the lock."""
-        self._end_asked = self.is_closed = False
+        self._end_requested = self.is_closed = False
         self._shell: Shell | None = None
         self._state = SessionState()
         """The state of the previous shell."""
         self._generation = 0
-        self._is_nowhere = False
+        self._is_in_removed_directory = False
         """True if the shell could not enter the session's directory."""
         self._must_source = False
         """True until the init files have been sourced in this target."""
@@ -99,10 +99,10 @@ class Session:
         """Variables changed by a script's tool call, with the values from before."""
         self.running: Running | None = None
         """The running command."""
-        self._given: dict[str, int] = {}
+        self._sent_variables: dict[str, int] = {}
         """Variables of this process passed to the shell, with the number of the request that carried each."""
 
-    def use(self, user: TargetUser | None) -> None:
+    def set_user(self, user: TargetUser | None) -> None:
         """Set the user of its shells, as found in the current target."""
         if user != self._user:
             self._user, self.ending = user, self._shells.control_of(user)
@@ -129,23 +129,23 @@ class Session:
     async def execute(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
         """Acquire the lock and run a command, see `BaseEnvironment.execute`."""
         self.check_outside(call, "execute")
-        if not await self._take_turn(command):
+        if not await self._acquire_lock(command):
             return CommandResult.never_ran(self.known_cwd or "")
-        self._owner, self._end_asked, call.session = call, False, self
+        self._owner, self._end_requested, call.session = call, False, self
         try:
             if self.is_closed:
                 raise TerminalError("the session was closed while the command waited for its turn; it was not run")
             self._env.life.check()
-            return await self._until_begun(call, command)
+            return await self._execute_with_retries(call, command)
         except StartStoppedError:
-            if not self._end_asked and not is_abandoned():
+            if not self._end_requested and not is_abandoned():
                 raise
             return CommandResult.never_ran(self.known_cwd or "")
         finally:
             self._owner = None
             self._lock.release()
 
-    async def _take_turn(self, command: CheckedCommand) -> bool:
+    async def _acquire_lock(self, command: CheckedCommand) -> bool:
         """Acquire the lock. Returns False if the command was cancelled first."""
         if not command.can_be_cancelled:
             await self._lock.acquire()
@@ -161,17 +161,17 @@ class Session:
             self._lock.release()
         return False
 
-    async def _until_begun(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
+    async def _execute_with_retries(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
         for _ in range(ATTEMPTS):
             try:
-                return await self._once(call, command)
+                return await self._execute_once(call, command)
             except NotBegunError:
                 self._lost = NOT_REPORTED
                 await self._end()
         raise self._shells.lost("its shells end as soon as they are opened")
 
-    async def _once(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
-        shell = await self._ready_for(command)
+    async def _execute_once(self, call: Call[Any], command: CheckedCommand) -> Outcome | CommandResult:
+        shell = await self._shell_for(command)
         if shell is None:
             place = self.known_cwd or ""
             said = (
@@ -185,16 +185,16 @@ class Session:
             held = shell.reported
         env = self._env
         output = Output(env.internal.output_limit(command), command.separate, call.pieces)
-        exports = self._due()
-        request = await env.internal.requested(command, Where.MAIN, exports=exports, user=self._user)
+        exports = self._unsent_variables()
+        request = await env.internal.make_request(command, Where.MAIN, exports=exports, user=self._user)
         try:
             running = Running(shell, request, output, GRACE, self.ending)
         except BrokenPipeError:  # the shell had ended since its last command, and has received no part of this one
             raise NotBegunError from None
-        self._given |= dict.fromkeys(exports, shell.number)
+        self._sent_variables |= dict.fromkeys(exports, shell.number)
         env.command_sent()
         self.running = running
-        if self._end_asked:
+        if self._end_requested:
             running.interrupt()
         try:
             outcome = await outcome_of(running, output, command.timeout, command.interrupt)
@@ -203,11 +203,11 @@ class Session:
         finally:
             self.running = None
             if (
-                shell.state is State.IDLE and self._keeps_shell and not self._is_nowhere
+                shell.state is State.IDLE and self._keeps_shell and not self._is_in_removed_directory
             ):  # the usual case, without a wait
-                self._take_over(shell, command)
+                self._store_variables(shell, command)
             else:
-                await shielded(spawn(self._command_ended(shell, command, held)))
+                await shielded(spawn(self._store_state(shell, command, held)))
         await env.internal.complete(outcome, command, running)
         outcome.cwd = shell.variables.get("PWD", "")
         if self._lost:
@@ -217,22 +217,22 @@ class Session:
 
     def interrupt(self) -> None:
         """End the running command. A command on its way to the target is ended once it has begun."""
-        self._end_asked = self.busy
+        self._end_requested = self.busy
         if self.running:
             self.running.interrupt()
 
     # Variables of this process, passed to the target.
 
-    def _due(self, given: Mapping[str, int] | None = None) -> dict[str, str]:
+    def _unsent_variables(self, given: Mapping[str, int] | None = None) -> dict[str, str]:
         """Return the variables for the next request. Each variable is sent once."""
-        known = self._given if given is None else given
+        known = self._sent_variables if given is None else given
         variables = {**self._shells.exports(self._user), **self._env.passthrough.all_values()}
         return {name: value for name, value in variables.items() if name not in known}
 
-    def _due_with(self, state: SessionState) -> dict[str, str]:
+    def _variables_for(self, state: SessionState) -> dict[str, str]:
         """Return the variables for a new shell that continues from a state."""
-        known = self._given if state.reported else {}
-        due = self._due(known)
+        known = self._sent_variables if state.is_reported else {}
+        due = self._unsent_variables(known)
         self._offered = {**dict.fromkeys(known, 0), **dict.fromkeys(due, 1)}
         return due
 
@@ -243,7 +243,7 @@ class Session:
         """The directory after the last command, or the requested directory before the first."""
         return self.variables.get("PWD") or self._first_cwd
 
-    async def _ready_for(self, command: CheckedCommand) -> Shell | None:
+    async def _shell_for(self, command: CheckedCommand) -> Shell | None:
         """Return a shell for a command; None if the command has no directory to run in."""
         shell = self._shell
         if shell and not self._shells.is_current(shell):
@@ -266,14 +266,14 @@ class Session:
             return IN_PLACE
         first = not self.variables
         cwd = self._first_cwd if first else self.variables["PWD"]
-        shell = await self._successor(cwd, nowhere=not first)
+        shell = await self._open_successor(cwd, nowhere=not first)
         generation = self._shells.generation_of(shell)
         is_new_target = generation != self._generation
         if first or (is_new_target and not self._env.life.stays):
             self._must_source = self._init_files is not None
         if not first and shell.where != IN_PLACE and is_new_target:  # a new target has no such directory
             await self._shells.end(shell)
-            first, shell = True, await self._successor(self._first_cwd, nowhere=False)
+            first, shell = True, await self._open_successor(self._first_cwd, nowhere=False)
         self._generation = generation
         if first and shell.where != IN_PLACE:
             await self._shells.end(shell)
@@ -281,14 +281,14 @@ class Session:
                 f"the working directory {cwd} cannot be entered there; create it, or set TERMINAL_CWD to one "
                 "that exists"
             )
-        self._given = self._offered
-        self._shell, self._is_nowhere = shell, shell.where != IN_PLACE
+        self._sent_variables = self._offered
+        self._shell, self._is_in_removed_directory = shell, shell.where != IN_PLACE
         if first:
             self.variables = dict(shell.variables)
             self.trusted.clear()
         return shell.where
 
-    async def _successor(self, cwd: str | None, *, nowhere: bool, state: SessionState | None = None) -> Shell:
+    async def _open_successor(self, cwd: str | None, *, nowhere: bool, state: SessionState | None = None) -> Shell:
         """Open a shell with the state of the previous shell, or with as much of the state as can be restored.
 
         Args:
@@ -298,15 +298,15 @@ class Session:
         """
         state, shells = state or self._state, self._shells
         tries = [(state, True, "")]
-        if state.reported:
+        if state.is_reported:
             tries += [(state, False, "functions and aliases"), (SessionState(), False, "all but its directory")]
         error: EnvironmentStartError | None = None
         for kept, functions, lost in tries:
             marker = shells.next_marker(self.word)
-            exports = {**shells.exports(self._user), **self._due_with(kept)}
-            begins = Beginning(marker, kept, functions, cwd, directory_name(marker) if nowhere else None, exports)
+            exports = {**shells.exports(self._user), **self._variables_for(kept)}
+            spec = ShellSpec(marker, kept, functions, cwd, directory_name(marker) if nowhere else None, exports)
             try:
-                shell = await shells.open(begins, user=self._user, is_interrupted=lambda: self._end_asked)
+                shell = await shells.open(spec, user=self._user, is_interrupted=lambda: self._end_requested)
             except StartStoppedError:
                 raise
             except EnvironmentStartError as failed:
@@ -320,23 +320,23 @@ class Session:
     async def _source(self) -> None:
         """Source the init files unless done in this target. The working directory stays."""
         shell = self._shell
-        if not shell or not self._init_files or self._is_nowhere:
+        if not shell or not self._init_files or self._is_in_removed_directory:
             return
 
         async def again(ended: Shell) -> Shell:
             await ended.report()
             await self._shells.end(ended)
-            return await self._successor(self.variables["PWD"], nowhere=False, state=ended.reported)
+            return await self._open_successor(self.variables["PWD"], nowhere=False, state=ended.reported)
 
         self._shell = None
-        shell = await self._init_files.source(shell, self._given, again, lambda: self._end_asked)
+        shell = await self._init_files.source(shell, self._sent_variables, again, lambda: self._end_requested)
         self._shell, self._generation = shell, self._shells.generation_of(shell)
         self._must_source = False
         self.variables = {**shell.variables, **{name: self.variables.get(name, "") for name in PLACE_FIELDS}}
         if shell.has_leftovers or shell.is_noisy:
             await self._detach_leftovers(shell)
 
-    async def _command_ended(self, shell: Shell, command: CheckedCommand, held: SessionState | None) -> None:
+    async def _store_state(self, shell: Shell, command: CheckedCommand, held: SessionState | None) -> None:
         """Store the state after a command.
 
         Args:
@@ -347,19 +347,19 @@ class Session:
         """
         if shell.state is State.ENDED:
             await shell.report()
-        stays = shell.has_begun and self._take_over(shell, command)  # else the variables are another command's
+        stays = shell.has_begun and self._store_variables(shell, command)  # else the variables are another command's
         if self._shell is not shell:
             return
-        if not shell.is_idle or not self._keeps_shell or (self._is_nowhere and stays):
+        if not shell.is_idle or not self._keeps_shell or (self._is_in_removed_directory and stays):
             await self._end()
-            if held and shell.sent_last_words:
+            if held and shell.has_announced_end:
                 self._state = with_variables_of(self._state, held, command.env)
 
-    def _take_over(self, shell: Shell, command: CheckedCommand) -> bool:
+    def _store_variables(self, shell: Shell, command: CheckedCommand) -> bool:
         """Store the variables after a command. Returns True if the session stays in its directory."""
         values = dict(shell.variables)
-        self._note_doubtful(values)
-        stays = command.cwd is not None or (self._is_nowhere and "hermes-" in values.get("PWD", ""))
+        self._remember_trusted(values)
+        stays = command.cwd is not None or (self._is_in_removed_directory and "hermes-" in values.get("PWD", ""))
         if stays:  # the command had a directory of its own, for this command alone
             values |= {name: self.variables.get(name, "") for name in ("PWD", "OLDPWD")}
         self.variables = values
@@ -367,7 +367,7 @@ class Session:
             spawn(self._detach_leftovers_soon(shell))
         return stays
 
-    def _note_doubtful(self, values: Mapping[str, str]) -> None:
+    def _remember_trusted(self, values: Mapping[str, str]) -> None:
         """Remember the previous values of interpreter variables that a script's tool call changed."""
         scope = current_scope()
         for name in INTERPRETER_VARIABLES:
@@ -391,12 +391,14 @@ class Session:
             await done_within(shell.stream.ended, REPORT_LIMIT)
         elif shell.state is not State.CLOSED:
             await shell.report()
-        self._keep_state(shell)
+        self._store_report(shell)
         await self._shells.end(shell)
 
-    def _keep_state(self, shell: Shell) -> None:
+    def _store_report(self, shell: Shell) -> None:
         self._state = shell.reported._replace(variables=self.variables)
-        self._given = {name: 0 for name, number in self._given.items() if number <= shell.reported_number}
+        self._sent_variables = {
+            name: 0 for name, number in self._sent_variables.items() if number <= shell.reported_number
+        }
 
     async def _detach_leftovers(self, shell: Shell) -> None:
         """Keep the output of an earlier command's leftovers away from later commands."""
@@ -409,7 +411,7 @@ class Session:
         except TerminalError as error:  # the target is gone, or cannot redirect: another shell has to be opened
             self._env.life.postpone(error)
             self._shell = None
-            self._keep_state(shell)
+            self._store_report(shell)
             self._shells.pool.park(shell)
 
     async def _detach_leftovers_soon(self, shell: Shell) -> None:
@@ -432,10 +434,10 @@ class Session:
         Raises:
             TerminalError: The session could not be opened.
         """
-        while not self.variables or (sourced and self._must_source and not self._is_nowhere):
+        while not self.variables or (sourced and self._must_source and not self._is_in_removed_directory):
             if self._lock.locked():  # a first command may run for long; the variables are known once its shell is open
                 await asyncio.sleep(OPENING_POLL)
-                self._env.life.check_patience(lambda: False)
+                self._env.life.check_wanted(lambda: False)
                 continue
             async with self._lock:
                 await self._open()
@@ -457,7 +459,7 @@ class Session:
             await shell.report()
         # While a command runs, the last finished command is the previous one.
         state = self._state if shell is None else shell.reported_before if self.busy else shell.reported
-        return Exported(self._shells.dialect, state, dict(self.trusted), self._due())
+        return Exported(self._shells.dialect, state, dict(self.trusted), self._unsent_variables())
 
     @property
     def is_ready(self) -> bool:
@@ -520,7 +522,7 @@ class NamedSession(EnvironmentSession):
     @property
     @on_loop
     async def cwd(self) -> str:
-        self._session.use(await self._env.internal.ready(self.user))
+        self._session.set_user(await self._env.internal.ready(self.user))
         return await self._session.variable("PWD")
 
     async def _run(self, call: Call[Any], command: CheckedCommand) -> Ended:

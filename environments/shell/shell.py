@@ -25,7 +25,7 @@ from environments.log import logger
 from environments.loop import current, done_within
 from environments.output import Channel, Sink
 from environments.shell.dialect.base import Dialect, ShellRequest, Where
-from environments.shell.dialect.boot import Beginning, Prelude
+from environments.shell.dialect.boot import Prelude, ShellSpec
 from environments.shell.framing import FIELDS_OF, WATCHED, FrameScanner, Kind, Message
 from environments.shell.output import Discarded
 from environments.shell.state import SessionState, StateReports
@@ -35,7 +35,7 @@ ANSWER_LIMIT = 60.0
 """Seconds for an immediate answer of a shell: usually milliseconds, several seconds on a loaded machine."""
 REPORT_LIMIT = 2.0
 """Seconds for the last state report of a shell."""
-FIRST_QUESTION = 10**9
+FIRST_QUERY = 10**9
 """Queries are numbered upwards from here, apart from commands."""
 IN_PLACE, ELSEWHERE, NOWHERE = "0", "1", "2"
 """The directory of a new shell: the requested directory, the directory of the started process, or a removed
@@ -69,7 +69,7 @@ class Ended(NamedTuple):
 class Shell:
     """A shell. Made by `open_shell`."""
 
-    def __init__(self, stream: Stream, beginning: Beginning) -> None:  # noqa: PLR0915  # its whole state
+    def __init__(self, stream: Stream, spec: ShellSpec) -> None:  # noqa: PLR0915  # its whole state
         self.stream = stream
         self.state = State.OPENING
         self.dialect: Dialect
@@ -87,7 +87,7 @@ class Shell:
         """True if the last command left a process running."""
         self.is_noisy = False
         """True if output arrived while no command ran."""
-        self.sent_last_words = False
+        self.has_announced_end = False
         """True once the shell has announced its end."""
         self.is_given_up = False
         """True once the wait for the request has been given up."""
@@ -97,11 +97,11 @@ class Shell:
         """True if a signal may still be under way and must not hit the next command."""
         self.reported_number = 0
         """The number of the request before the last state report."""
-        self.lags = beginning.lags
+        self.lags = spec.lags
         """True if earlier output may arrive after a request was sent."""
-        self._prelude = Prelude(beginning)
+        self._prelude = Prelude(spec)
         self._scanners = {channel: FrameScanner(self._prelude.nonce) for channel in Channel}
-        self._reports = StateReports(beginning.state)
+        self._reports = StateReports(spec.state)
         self._noise = b""
         self._loop = current().loop
         self._ready: asyncio.Future[None] = self._loop.create_future()
@@ -112,17 +112,17 @@ class Shell:
         self._waiting: set[Channel] = set()
         self._unannounced: set[Channel] = set()
         self._awaited = self._due = self._due_before = 0
-        self._asked = FIRST_QUESTION
+        self._query_number = FIRST_QUERY
         self._functions: set[str] = set()
-        self._greeting = b"ok" if beginning.on_terminal else b""
-        self._first = self._prelude.text()
+        self._greeting = b"ok" if spec.on_terminal else b""
+        self._prelude_text = self._prelude.text()
         stream.start(self)  # may already deliver received bytes
-        if not beginning.on_terminal:
-            self._send_first()
+        if not spec.on_terminal:
+            self._send_prelude()
 
-    def _send_first(self) -> None:
+    def _send_prelude(self) -> None:
         with contextlib.suppress(BrokenPipeError):  # the shell has ended, and its last output is still to be read
-            self.stream.write(self._first)
+            self.stream.write(self._prelude_text)
 
     # Requests.
 
@@ -197,7 +197,7 @@ class Shell:
             self.state = State.UNFIT
             raise BrokenPipeError(str(error)) from error
 
-    async def ask(self, text: Callable[[int], str], sink: Sink | None = None, limit: float = ANSWER_LIMIT) -> Ended:
+    async def query(self, text: Callable[[int], str], sink: Sink | None = None, limit: float = ANSWER_LIMIT) -> Ended:
         """Run internal text that ends with an END, and wait for the END.
 
         Args:
@@ -209,10 +209,10 @@ class Shell:
             BrokenPipeError: The shell is gone, or did not answer.
         """
         answer: asyncio.Future[Ended] = self._loop.create_future()
-        self._asked += 1
-        self._begin(self._asked, sink or Discarded(), _ONE, answer.set_result)
+        self._query_number += 1
+        self._begin(self._query_number, sink or Discarded(), _ONE, answer.set_result)
         try:
-            self._write(text(self._asked).encode())
+            self._write(text(self._query_number).encode())
             if await done_within(answer, limit) and (ended := answer.result()).exit_code is not None:
                 return ended
         finally:
@@ -220,7 +220,7 @@ class Shell:
                 self.give_up()
         raise BrokenPipeError("the shell gave no answer")
 
-    def tell(self, text: str) -> None:
+    def send_internal(self, text: str) -> None:
         """Run internal text without an answer."""
         with contextlib.suppress(BrokenPipeError):
             self._write(text.encode())
@@ -232,7 +232,7 @@ class Shell:
         self._awaited, self._sink, self._on_end = number, sink, on_end
         self._waiting, self._unannounced = set(waiting), set()
 
-    async def begun(self) -> None:
+    async def wait_begun(self) -> None:
         """Wait until the shell has read a request for a command with the stream as its input.
 
         Some shells read ahead, and would take input written earlier as script.
@@ -252,7 +252,7 @@ class Shell:
         if self.state in (State.OPENING, State.IDLE, State.RUNNING):
             self.state = State.UNFIT
 
-    def read_request(self) -> bool:
+    def has_read_request(self) -> bool:
         """Return False if the shell has certainly not read the running request yet."""
         if not self.has_begun and self._unannounced:
             return False
@@ -276,11 +276,11 @@ class Shell:
     def data_received(self, channel: Channel, data: bytes) -> None:
         """Process the shell's output, see `Receiver`."""
         if self._greeting:
-            self._take_greeting(data)
+            self._handle_greeting(data)
             return
         for part in self._scanners[channel].feed(data):
             if not isinstance(part, bytes):
-                self._take(channel, part)
+                self._handle(channel, part)
             elif channel in self._waiting:
                 # Output before the BEGIN is an earlier command's; output after the END is a leftover's.
                 if channel not in self._unannounced:
@@ -290,30 +290,30 @@ class Shell:
             elif self.state is State.OPENING:
                 self._noise = self._noise[:4096] + part[:1000]
 
-    def _take_greeting(self, data: bytes) -> None:
+    def _handle_greeting(self, data: bytes) -> None:
         """Wait for the boot script's `ok`: echo is off. An SSH user's login shell may print a greeting first."""
         self._noise = (self._noise + data)[-4096:]
         if self._noise.endswith(self._greeting):
             self._greeting = self._noise = b""
-            self._send_first()
+            self._send_prelude()
 
-    def _take(self, channel: Channel, message: Message) -> None:
+    def _handle(self, channel: Channel, message: Message) -> None:
         kind = message.kind
         if kind in _REPORTS:
-            if message.number >= self.reported_number and self._reports.take(message):
-                self._note_report(message.number)
+            if message.number >= self.reported_number and self._reports.add(message):
+                self._handle_report(message.number)
         elif kind is Kind.READY:
             if self.state is State.OPENING:
-                self._take_ready(message)
+                self._handle_ready(message)
         elif message.number != self._awaited or channel not in self._waiting:
             return
         elif kind is Kind.BEGIN:
             self._unannounced.discard(channel)
-            self._note_begin()
+            self._handle_begin()
         elif (code := message.exit_code) is not None:
-            self._take_end(channel, message, code)
+            self._handle_end(channel, message, code)
 
-    def _note_report(self, number: int) -> None:
+    def _handle_report(self, number: int) -> None:
         self.reported_number = number
         if not self.has_reported:
             return
@@ -323,31 +323,31 @@ class Shell:
             self._reported.set_result(None)
             self._reported = None
 
-    def _note_begin(self) -> None:
+    def _handle_begin(self) -> None:
         self.has_begun = True
         if self._began and not self._began.done():
             self._began.set_result(None)
 
-    def _take_ready(self, message: Message) -> None:
+    def _handle_ready(self, message: Message) -> None:
         self.variables = {name: message.text(4 + index) for index, name in enumerate(WATCHED)}
         self.dialect = self._prelude.dialect(message.text(1))
         self.pid, self.where, self.home = int(message.fields[0]), message.text(2), message.text(3)
         self.state = State.IDLE
         self._ready.set_result(None)
 
-    def _take_end(self, channel: Channel, message: Message, code: int) -> None:
+    def _handle_end(self, channel: Channel, message: Message, code: int) -> None:
         for index, name in enumerate(FIELDS_OF.get(message.kind, ()), 3):
             self.variables[name] = message.text(index)
         if message.kind in (Kind.EXIT, Kind.SESSION_EXIT):
-            self.sent_last_words = True
+            self.has_announced_end = True
         self._waiting.discard(channel)
-        self._note_begin()
+        self._handle_begin()
         if not self._waiting:
             self._finish(Ended(code, message.fields[2] == b"1"))
 
     def _finish(self, ended: Ended) -> None:
         if self.state is State.RUNNING:
-            self.state = State.ENDED if self.sent_last_words or ended.exit_code is None else State.IDLE
+            self.state = State.ENDED if self.has_announced_end or ended.exit_code is None else State.IDLE
         self.has_leftovers = ended.left
         if self.state is State.IDLE:
             self.stream.rest(reports=self.reported_number < self._due)
@@ -359,11 +359,11 @@ class Shell:
     def stream_ended(self) -> None:
         """Handle the end of the process or the link, see `Receiver`."""
         if self._waiting:
-            self.has_begun = self.read_request()
+            self.has_begun = self.has_read_request()
             for channel in self._waiting - self._unannounced:
                 self._sink.add(channel, self._scanners[channel].rest())
             self._waiting = set()
-            self.sent_last_words = False  # the output of one channel may be incomplete
+            self.has_announced_end = False  # the output of one channel may be incomplete
             self._finish(Ended(None))
         if self.state is not State.CLOSED:
             self.state = State.ENDED
@@ -390,19 +390,19 @@ CHECK_AGAIN = 0.25
 """Seconds between two calls of `check` while a new shell has not answered."""
 
 
-async def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object] = lambda: None) -> Shell:
+async def open_shell(stream: Stream, spec: ShellSpec, check: Callable[[], object] = lambda: None) -> Shell:
     """Make a shell of a process started with `boot_argv`; close the stream on any error.
 
     Args:
         stream: The process.
-        beginning: The start configuration of the shell.
+        spec: The start configuration of the shell.
         check: Called every `CHECK_AGAIN` seconds during the wait; may raise to end the wait.
 
     Raises:
         EnvironmentStartError: The shell did not answer.
     """
     began = current().loop.time()
-    shell = Shell(stream, beginning)
+    shell = Shell(stream, spec)
     try:
         await shell.await_ready(check)
     except BaseException:

@@ -12,7 +12,7 @@ from environments.errors import TerminalError
 from environments.log import logger
 from environments.loop import Call, in_worker, shielded, spawn
 from environments.options import check_text
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import call_backend
 
 if TYPE_CHECKING:
     from environments.settings import EnvironmentSettings
@@ -63,7 +63,7 @@ async def _taken(env: PersistentShellEnvironment, name: str | None) -> str:
         raise no_snapshots(env.settings.env)
     await env.life.ensure_started()
     env.touch()
-    taking = spawn(answered(env.take_snapshot, name), may_fail=True)
+    taking = spawn(call_backend(env.take_snapshot, name), may_fail=True)
     try:
         return cast("str", await shielded(taking))
     except asyncio.CancelledError:  # the backend goes on, and its snapshot for a fork is unused
@@ -98,6 +98,6 @@ async def drop_own(env: PersistentShellEnvironment) -> None:
 
 async def _drop(env: PersistentShellEnvironment, snapshot: str) -> None:
     try:
-        await answered(env.drop_snapshot, snapshot)
+        await call_backend(env.drop_snapshot, snapshot)
     except TerminalError as error:
         log.warning("snapshot %s may still be there; `hermes-env gc` removes it: %s", snapshot, error)

@@ -33,7 +33,7 @@ class SessionState(NamedTuple):
     """The `SESSION_FIELDS`."""
 
     @property
-    def reported(self) -> bool:
+    def is_reported(self) -> bool:
         """True once a shell has reported its state."""
         return bool(self.exports)
 
@@ -81,7 +81,7 @@ class StateReports:
         self._before = _as_state(self._before)
         return self._before
 
-    def take(self, message: Message) -> bool:
+    def add(self, message: Message) -> bool:
         """Add a message. Returns True if the message completes a report."""
         if message.kind is Kind.STATE:
             if message.fields[5] != message.fields[0]:
@@ -89,7 +89,7 @@ class StateReports:
             self._before, self._last = self._last, message
             return True
         if message.kind is Kind.PIECE:
-            self._take_piece(message)
+            self._add_piece(message)
             return False
         exports, functions = self._pieces.pop(message.number, ([], []))
         self._pieces.clear()
@@ -99,7 +99,7 @@ class StateReports:
         self._before, self._last = self._last, _state(message, "\n".join(exports), "\n".join(functions))
         return True
 
-    def _take_piece(self, message: Message) -> None:
+    def _add_piece(self, message: Message) -> None:
         """Add a line to the report in progress. A report above the size limit is dropped."""
         if message.number not in self._pieces:
             self._pieces = {message.number: ([], [])}

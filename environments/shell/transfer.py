@@ -14,7 +14,7 @@ from environments.options import CheckedCommand
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
 from environments.shell.dialect.files import FUNCTIONS
-from environments.shell.lifecycle import weakly
+from environments.shell.lifecycle import weak_proxy
 
 if TYPE_CHECKING:
     from environments.progress import Counter
@@ -43,7 +43,7 @@ class Runner:
     """
 
     def __init__(self, env: PersistentShellEnvironment, user: str | None = None) -> None:
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self._user = user
 
     async def ready(self) -> TargetUser | None:
@@ -87,7 +87,7 @@ def call_at(
     return CheckedCommand(command, cwd, TIME_LIMIT, separate=separate, functions=functions)
 
 
-async def sent(produce: Callable[[Callable[[bytes], None]], T], write: Write) -> T:
+async def run_producer(produce: Callable[[Callable[[bytes], None]], T], write: Write) -> T:
     """Run a producing function on a worker thread, and return its result.
 
     Args:
@@ -103,7 +103,7 @@ async def sent(produce: Callable[[Callable[[bytes], None]], T], write: Write) ->
     return await in_worker(produce, send)
 
 
-class Words:
+class OutputHead:
     """A sink that keeps the beginning of a command's output."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Words:
         return self._said.text().text
 
 
-class Collected(Words):
+class CollectedOutput(OutputHead):
     """A sink that keeps all of standard output, and the beginning of standard error."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Collected(Words):
         self.data = bytearray()
         """The standard output."""
 
-    def on(self, _: Stream) -> Collected:
+    def on(self, _: Stream) -> CollectedOutput:
         """Return the sink for a stream's output."""
         return self
 
@@ -138,7 +138,7 @@ class Collected(Words):
             super().add(channel, data)
 
 
-class _Patient:
+class _NoBackPressure:
     """A source without back-pressure of its own, see `Pausable`."""
 
     def pause(self) -> None:
@@ -148,10 +148,10 @@ class _Patient:
         """Do nothing."""
 
 
-_PATIENT = _Patient()
+_NO_BACK_PRESSURE = _NoBackPressure()
 
 
-class Arriving(Words):
+class ReadableOutput(OutputHead):
     """The output of a command: a sink on the loop, and a file for a reading worker thread.
 
     Unread bytes pause the command (back-pressure). Standard error is kept apart. The thread is woken for many bytes at
@@ -173,7 +173,7 @@ class Arriving(Words):
 
     # On the loop.
 
-    def on(self, stream: Stream) -> Arriving:
+    def on(self, stream: Stream) -> ReadableOutput:
         """Set the stream of the output."""
         self._stream = stream
         return self
@@ -187,7 +187,7 @@ class Arriving(Words):
 
     async def put(self, data: bytes) -> None:
         """Add the next bytes of a source, and wait until they were read."""
-        self._pieces.offer(Channel.STDOUT, data, _PATIENT)
+        self._pieces.offer(Channel.STDOUT, data, _NO_BACK_PRESSURE)
         self._ring()
         await self._pieces.drained()
 
@@ -257,7 +257,7 @@ class Arriving(Words):
         return limit > 0
 
 
-async def received(bring: Callable[[Arriving], Awaitable[int]], take: Callable[[Arriving], T]) -> T:
+async def run_reader(bring: Callable[[ReadableOutput], Awaitable[int]], take: Callable[[ReadableOutput], T]) -> T:
     """Run a reading function on a worker thread along with a coroutine, and return the function's result.
 
     Args:
@@ -265,20 +265,20 @@ async def received(bring: Callable[[Arriving], Awaitable[int]], take: Callable[[
             returns first.
         take: Reads the data.
     """
-    arriving = Arriving()
+    reader = ReadableOutput()
 
     async def brought() -> None:
         code = -1
         try:
-            code = await bring(arriving)
+            code = await bring(reader)
         finally:
-            arriving.end(code)
+            reader.end(code)
 
     running = spawn(brought(), may_fail=True)
     try:
-        result = await in_worker(take, arriving)
+        result = await in_worker(take, reader)
     finally:
-        arriving.drop()
+        reader.drop()
         if not running.done():
             running.cancel()
         await asyncio.wait((running,))

@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 from environments.errors import TerminalError, UnsupportedError
 from environments.files import removal_command
 from environments.result import CommandResult
-from environments.shell.dialect.commands import FOUND, Way, becoming, finding, in_temporary_directory, making_scratch
-from environments.shell.lifecycle import answered, weakly
+from environments.shell.dialect.commands import (
+    FOUND,
+    SwitchMethod,
+    becoming,
+    finding,
+    in_temporary_directory,
+    making_scratch,
+)
+from environments.shell.lifecycle import call_backend, weak_proxy
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
@@ -32,12 +39,12 @@ class TargetUser:
     home: str
     shell: str
     """The login shell."""
-    way: Way
+    method: SwitchMethod
 
     @property
-    def is_own(self) -> bool:
+    def is_default(self) -> bool:
         """True for the target's default user."""
-        return self.way is Way.OWN
+        return self.method is SwitchMethod.OWN
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -47,7 +54,7 @@ class TargetUser:
 
     def becoming(self, argv: Sequence[str]) -> list[str]:
         """Return a program and its arguments, wrapped to run as this user."""
-        return becoming(self.way, self.name, self.uid, self.gid, list(argv))
+        return becoming(self.method, self.name, self.uid, self.gid, list(argv))
 
 
 def find_user(
@@ -76,8 +83,8 @@ def find_user(
     if len(lines) < 4 or len(words) != 4 or not (words[2] + words[3]).isdigit():
         raise UnsupportedError(f"backend {backend!r} cannot identify user {user!r}: {said.strip()[:500]}")
     name, home, shell = lines[1:4]
-    found = TargetUser(name, int(words[2]), int(words[3]), home or "/", shell or "/bin/sh", Way(words[1]))
-    if found.way is Way.NONE:
+    found = TargetUser(name, int(words[2]), int(words[3]), home or "/", shell or "/bin/sh", SwitchMethod(words[1]))
+    if found.method is SwitchMethod.NONE:
         raise UnsupportedError(
             f"backend {backend!r} cannot run a command as user {user!r}: its own user may not become another; have it "
             f"be root there, with setpriv or su, or allow it {hint or '`sudo -n -u USER`'}, or leave user out"
@@ -94,7 +101,7 @@ class Scratch:
     """
 
     def __init__(self, env: PersistentShellEnvironment, user: TargetUser | None = None) -> None:
-        self._env = weakly(env)
+        self._env = weak_proxy(env)
         self._user = user
         self._lock = asyncio.Lock()
         self._path = ""
@@ -130,23 +137,23 @@ class Scratch:
         async with self._lock:
             if not self._path or self._generation != generation:
                 name = f"hermes-{env.id}-{os.urandom(4).hex()}"
-                self._path = await (answered(env.make_scratch, name) if self._user is None else self._made(name))
+                self._path = await (call_backend(env.make_scratch, name) if self._user is None else self._made(name))
                 self._generation = generation
             return self._path
 
     async def _made(self, name: str) -> str:
-        return made_of(self._env.settings.env, *await self._ran(making_scratch(name)))
+        return scratch_path_of(self._env.settings.env, *await self._ran(making_scratch(name)))
 
     async def _ran(self, text: str) -> tuple[str, int]:
         if self._user is None:
-            return await self._env.ran_internal(text)
-        return await self._env.shells.control_of(self._user).ran(text)
+            return await self._env.run_internal(text)
+        return await self._env.shells.control_of(self._user).run_with_code(text)
 
     async def put(self, data: bytes) -> str:
         """Write a file readable by its user alone, and return its path."""
         path = f"{await self.directory()}/{os.urandom(8).hex()}"
         if self._user is None:
-            await answered(self._env.write_scratch, path, data)
+            await call_backend(self._env.write_scratch, path, data)
         else:
             from environments.shell.files import ShellFiles  # most commands need no file of another user
             from environments.shell.transfer import Runner
@@ -166,7 +173,7 @@ class Scratch:
             await self._ran(f"{removal_command(made)}; rm -rf -- {beside}*")
 
 
-def made_of(backend: str, output: str, exit_code: int) -> str:
+def scratch_path_of(backend: str, output: str, exit_code: int) -> str:
     """Return the path printed by `making_scratch`.
 
     Raises:

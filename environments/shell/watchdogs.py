@@ -46,7 +46,7 @@ class Watchdogs:
         stopped, self._cut_off = self._cut_off, set()
         down = stopping_watchdogs(markers, stopped) if stopped else ""
         patience = LINK_GRACE if link_may_drop else 0.0
-        shell.tell(down + arming_watchdog(shell.dialect.call, markers, patience))
+        shell.send_internal(down + arming_watchdog(shell.dialect.call, markers, patience))
         self._armed.add(shell)
         if link_may_drop:
             shell.stream.ended.add_done_callback(lambda _: self._link_ended(shell))
@@ -75,7 +75,7 @@ class Watchdogs:
         """Let a watchdog end without ending other processes."""
         if shell in self._armed:
             self._armed.discard(shell)
-            shell.tell(disarming_watchdog(shell.dialect.call))
+            shell.send_internal(disarming_watchdog(shell.dialect.call))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DISMISSAL_LIMIT):
                     await shell.stream.drain()

@@ -132,10 +132,10 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """Return the error for a lost target."""
         return self.shells.lost(await self.shells.why_lost() or why)
 
-    async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
+    async def run_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
         # A short command needs no shell.
         if self.has_duplex_streams:
-            return await super().ran_internal(text, timeout)
+            return await super().run_internal(text, timeout)
         try:
             result = await self.run_once(text, timeout)
         except TerminalError as error:
@@ -150,7 +150,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     async def make_scratch(self, name: str) -> str:
         if self.has_duplex_streams:
             return await super().make_scratch(name)
-        output, code = await self.ran_internal(_PREPARE.format(old=ANY_ID if self.is_fresh else self.id, name=name))
+        output, code = await self.run_internal(_PREPARE.format(old=ANY_ID if self.is_fresh else self.id, name=name))
         noise, _, path = output.rpartition("@@")
         if code != 0 or not path:
             raise EnvironmentStartError(

@@ -24,7 +24,7 @@ from environments.loop import current, in_worker, spawn
 from environments.shell.dialect.files import SMALL, reading
 from environments.shell.dialect.writing import needed, placing
 from environments.shell.files import ShellFiles
-from environments.shell.transfer import Arriving, Runner, call_at, received
+from environments.shell.transfer import ReadableOutput, Runner, call_at, run_reader
 
 if TYPE_CHECKING:
     from environments.short_commands.environment import PerCommandEnvironment
@@ -90,10 +90,10 @@ class NativeFiles(ShellFiles):
         _, place, data = await self._locate(path)
         return await _in_scope(self._service.get_native(place)) if data is None else data
 
-    async def _fetch(self, place: str, arriving: Arriving) -> None:
+    async def _fetch(self, place: str, reader: ReadableOutput) -> None:
         async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
             async for piece in pieces:
-                await arriving.put(piece)
+                await reader.put(piece)
 
     async def get(self, remote: str, local: Path) -> None:
         if not _is_text(remote):
@@ -102,19 +102,19 @@ class NativeFiles(ShellFiles):
         mode, place, data = await self._locate(remote)
         size = None if data is None else len(data)
 
-        async def copy_in(arriving: Arriving) -> int:
-            await (arriving.put(data) if data is not None else _in_scope(self._fetch(place, arriving)))
+        async def copy_in(reader: ReadableOutput) -> int:
+            await (reader.put(data) if data is not None else _in_scope(self._fetch(place, reader)))
             return 0
 
-        def copy_out(arriving: Arriving) -> None:
+        def copy_out(reader: ReadableOutput) -> None:
             def write(file: BinaryIO) -> None:
-                arriving.copy(file, count)
-                self.raise_for("read", remote, arriving.code, "it did not come whole")
+                reader.copy(file, count)
+                self.raise_for("read", remote, reader.code, "it did not come whole")
 
             replace_file(local, write, mode)
 
         async with self.progress.counting(f"downloading {remote}", size) as count:
-            await received(copy_in, copy_out)
+            await run_reader(copy_in, copy_out)
 
     async def _locate(self, path: str) -> tuple[int, str, bytes | None]:
         """Return a file's mode, and its place or its contents."""

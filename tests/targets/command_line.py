@@ -17,7 +17,7 @@ from unittest.mock import patch
 import pytest
 
 from hermes_env.cli.debug_log import PACKAGES
-from targets import shelf
+from targets import file_backend
 from targets.pseudo_terminal import Person
 
 WORDS = (sys.executable, "-m", "hermes_env")
@@ -191,10 +191,10 @@ def script(tmp_path: Path) -> Script:
 
 
 @pytest.fixture
-def things(tmp_path: Path, variables: dict[str, str]) -> shelf.Things:
+def target_files(tmp_path: Path, variables: dict[str, str]) -> file_backend.TargetFiles:
     """What lies on the shelf of a backend that somebody else might have."""
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "targets"
     folder.mkdir()
-    variables[shelf.FOLDER] = str(folder)
-    variables["PYTHONPATH"] = str(Path(shelf.__file__).parents[1])
-    return shelf.Things(folder)
+    variables[file_backend.FOLDER] = str(folder)
+    variables["PYTHONPATH"] = str(Path(file_backend.__file__).parents[1])
+    return file_backend.TargetFiles(folder)

@@ -10,7 +10,7 @@ from unittest import mock
 
 from environments import BaseEnvironment
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import call_backend
 from environments.shell.stream import Channel, Receiver, Stream, Terminal, as_stream
 
 
@@ -49,7 +49,7 @@ def counted(backend: type[BaseEnvironment]) -> Iterator[Traffic]:
     async def open_counted(
         env: PersistentShellEnvironment, argv: Sequence[str], terminal: Terminal | None = None
     ) -> Stream:
-        stream = as_stream(await answered(partial(open_stream, env), argv, terminal))
+        stream = as_stream(await call_backend(partial(open_stream, env), argv, terminal))
         traffic.opened()
         answered_once = [True]
         write, begin = stream.write, stream.start

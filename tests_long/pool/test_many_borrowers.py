@@ -11,12 +11,12 @@ from targets.borrowing import LONG, Borrower
 from targets.processes import all_gone
 
 
-def test_there_are_never_more_than_max(moody, mood) -> None:
-    pool = moody(min=2, max=3)
+def test_there_are_never_more_than_max(scripted_pool, starts) -> None:
+    pool = scripted_pool(min=2, max=3)
     with ThreadPoolExecutor(12) as threads:
         done = [threads.submit(lambda: Borrower(pool).join()) for _ in range(24)]
     assert [each.result() for each in done] == ["works\n"] * 24
-    assert mood.most_up <= 3
+    assert starts.most_up <= 3
     assert pool.stats().started >= 24
 
 

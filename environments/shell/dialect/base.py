@@ -236,12 +236,12 @@ class Dialect(ABC):
             text: Text of builtins.
             number: The request's number.
         """
-        said = self._say(Kind.END, str(number), "0", "0")
+        said = self._message(Kind.END, str(number), "0", "0")
         return f"{{ {text}\n}} </dev/null >&{self.out} 2>/dev/null; {said} >&{self.out}\n"
 
     def asking_for_leftovers(self, number: int) -> str:
         """Return a query for leftover processes of the last command. The END of the request carries the answer."""
-        said = self._say(Kind.END, str(number), "0", self._value(Item.LEFT))
+        said = self._message(Kind.END, str(number), "0", self._value(Item.LEFT))
         return f"{self._look_for_leftovers()}{said} >&{self.out}\n"
 
     def redirecting(self, directory: str) -> str:
@@ -310,7 +310,7 @@ class Dialect(ABC):
             announced: True to send a BEGIN before the output.
         """
         before = self.exporting(request.exports, unless_set=True) + "".join(map(self.at_once, request.functions))
-        before += self._saying_begin(number, request.separate) if announced else ""
+        before += self._begin_message(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"
         first = before.encode("utf-8", "surrogateescape") + self._loading(request)
@@ -332,7 +332,7 @@ class Dialect(ABC):
         if where is Where.MAIN:
             run = self._there_and_back(request, f"{command} {redirections};{finishing}")
         else:
-            begin = self._saying_begin(number) if where.takes_input else ""
+            begin = self._begin_message(number) if where.takes_input else ""
             run = f"{begin}({command}) {redirections};{finishing}"
         # In braces: a request with its end cut off is a syntax error, and no part of it runs.
         return _line(f"{{ {run}; }}")
@@ -340,7 +340,7 @@ class Dialect(ABC):
     def _last(self, request: ShellRequest, number: int) -> str:
         """Return the text before the last command of a shell."""
         code = f"{self.words}_c"
-        said = self._say(Kind.EXIT, str(number), f"${code}", "0")
+        said = self._message(Kind.EXIT, str(number), f"${code}", "0")
         aside = f"{said} >&{self.err};" if request.separate else ""
         end, first = f"{self.call} trap {shlex.quote(f'{code}=$?;{aside}{said} >&{self.out}')} EXIT", ""
         if request.where is Where.LAST_ON_TERMINAL:
@@ -348,7 +348,7 @@ class Dialect(ABC):
             end, first = f"{self.call} trap - EXIT", f"{self.program} stty sane <&{self.out};"
         return (
             f"{first}{self.call} trap - {self._value(Item.LEAVE_SIGNAL)} {SURVIVED} PIPE;"
-            f"{self._saying_begin(number)}{end}"
+            f"{self._begin_message(number)}{end}"
         )
 
     def _there_and_back(self, request: ShellRequest, text: str) -> str:
@@ -375,7 +375,7 @@ class Dialect(ABC):
     def _head(self, kind: Kind) -> str:
         return f"\\036{self.nonce} {kind.value.decode()}"
 
-    def _say(self, kind: Kind, number: str, code: str, left: str) -> str:
+    def _message(self, kind: Kind, number: str, code: str, left: str) -> str:
         """Return the command that sends END or EXIT."""
         names = FIELDS_OF.get(kind, ())
         form, values = "%s\\0" * len(names), "".join(f' "{self._watched(name)}"' for name in names)
@@ -400,7 +400,7 @@ class Dialect(ABC):
         """Return the text for a name, see `finishing_name`."""
         where, _, how = name.partition("_")
         ended = [self._value(item) for item in (Item.NUMBER, Item.CODE, Item.LEFT)]
-        first, end = f"{self._noting_end()}{self._look_for_leftovers()}", self._say(Kind.END, *ended)
+        first, end = f"{self._noting_end()}{self._look_for_leftovers()}", self._message(Kind.END, *ended)
         aside = f"{end} >&{self.err}\n" if how == "separate" else ""
         if where != Where.MAIN.value:
             # A failed command may not have read all of its input, and the shell must not run the rest as script. The
@@ -409,16 +409,16 @@ class Dialect(ABC):
             code = f'{self.call} test "{self._value(Item.CODE)}" = 0'
             leave = f"{code} || {leaving}\n" if where == Where.ATTACHED.value else ""
             return f"{first}{aside}{end} >&{self.out}\n{leave}{self.next()}"
-        said = f"{self._say(Kind.SESSION_END, *ended)} >&{self.out}\n"
+        said = f"{self._message(Kind.SESSION_END, *ended)} >&{self.out}\n"
         return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self.next()}"
 
-    def _last_words(self) -> str:
+    def _announcing_end(self) -> str:
         """Return the command that sends EXIT, for the end of the EXIT trap."""
         ended = [self._value(item) for item in (Item.NUMBER, Item.CODE, Item.LEFT)]
-        aside = f"{self._say(Kind.EXIT, *ended)} >&{self.err}\n"
-        return f"{aside}{self._say(Kind.SESSION_EXIT, *ended)} >&{self.out}\n"
+        aside = f"{self._message(Kind.EXIT, *ended)} >&{self.err}\n"
+        return f"{aside}{self._message(Kind.SESSION_EXIT, *ended)} >&{self.out}\n"
 
-    def _saying_begin(self, number: int, separate: bool = False) -> str:
+    def _begin_message(self, number: int, separate: bool = False) -> str:
         said = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0'"
         return "".join(f"{said} >&{end};" for end in ((self.err, self.out) if separate else (self.out,)))
 
@@ -480,9 +480,9 @@ class Exported(NamedTuple):
     due: Mapping[str, str] = MappingProxyType({})
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """True once the session has sent a report. Otherwise it has the variables of any new shell of the target."""
-        return self.dialect is not None and self.state.reported
+        return self.dialect is not None and self.state.is_reported
 
     def taken_up_by(self, command: str, kept: Collection[str]) -> str:
         """Return a command for a subshell with exactly the session's exports.

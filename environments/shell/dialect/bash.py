@@ -75,7 +75,7 @@ class Bash(Dialect):
     def definitions(self) -> str:
         texts = {_text_index(name): self._finishing_text(name) for name in FINISHING_NAMES}
         texts |= {Item.BEGIN: self._beginning(), Item.IN_FORK: self._forking(), Item.NUMBER: "0"}
-        texts |= {Item.EXIT: self._farewell(), Item.LEAVE: self._leaving()}
+        texts |= {Item.EXIT: self._exit_trap(), Item.LEAVE: self._leave_trap()}
         text = f"${{{self.words}[${{1-{_text_index(USUAL)}}}]-}}"  # no usual argument: bytes are read one by one
         behind = f'{self._behind} () {{ {self._taking_over()}\\builtin eval "{text}"; }}'
         texts |= {Item.AGAIN: f"{behind}; {self._behind}", Item.UNUSUAL: self._unusual()}
@@ -145,7 +145,7 @@ class Bash(Dialect):
         The exit code of the look reports leftover processes, and the message increments the number.
         """
         look = f"\\exec {Fd.KEEPALIVE}>&-; \\builtin read -t 0 -u {Fd.KEEPALIVE_END}\n"
-        said = self._say(kind, f"$(({self.words}[{Item.NUMBER}]++))", code, "$?")
+        said = self._message(kind, f"$(({self.words}[{Item.NUMBER}]++))", code, "$?")
         ready = f"{self._mark(self._value(Item.NUMBER))}\n{self._hold_keepalive()}"
         return f"{look}{said} >&{Fd.OUT}\n{ready}\n"
 
@@ -161,7 +161,7 @@ class Bash(Dialect):
         return f"{works}=; \\builtin printf -v '{works}' 1; {usual} || \\eval \"{self._value(Item.UNUSUAL)}\"; "
 
     def _unusual(self) -> str:
-        """Return text to set aside aliases and the functions `builtin` and `exec`, and to undo `_leaving`.
+        """Return text to set aside aliases and the functions `builtin` and `exec`, and to undo `_leave_trap`.
 
         Internal text would call such a function, and an alias for `if` would change its parse: no reserved word may be
         used until aliases are off. A function `builtin` is detected by its wrong behaviour. The session's next
@@ -219,14 +219,14 @@ class Bash(Dialect):
         pieces = f"({hide}; IFS=; n=0 c=0; part=1; {loop} < <({exports}); part=2; {loop} < <({functions}); {count})\n"
         return f'if [[ "{self._value(Item.LEFT)}" = 0 ]]; then {plain}else {pieces}fi\n'
 
-    def _farewell(self) -> str:
+    def _exit_trap(self) -> str:
         """Return the trap on EXIT. It runs within the redirections of the command that ends the shell."""
         quiet = "\\builtin trap - EXIT DEBUG ERR\n"
         # Between commands, EXIT belongs to no command: the number is already the next command's.
         quiet += f'[[ "{self._value(Item.COMMAND)}" ]] || {self._item(Item.NUMBER)}=0\n{self.words}=\n{self._here()}'
-        return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{self._last_words()}"
+        return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{self._announcing_end()}"
 
-    def _leaving(self) -> str:
+    def _leave_trap(self) -> str:
         """Return the trap that makes the shell leave the running command at any point.
 
         A failing DEBUG trap makes bash skip the next command if `extdebug` is on. The trap first leaves all loops and
@@ -287,7 +287,7 @@ class Bash(Dialect):
     def _loading(self, request: ShellRequest) -> bytes:
         command = request.command.encode("utf-8", "surrogateescape")
         if len(command) <= SHORT:
-            space = b" " if command.isdigit() else b""  # see `_leaving`
+            space = b" " if command.isdigit() else b""  # see `_leave_trap`
             text = self.words.encode() + b"='" + space + command.replace(b"'", b"'\\''") + b"';"
         else:
             text = self._loading_long(command)
@@ -336,7 +336,7 @@ class Bash(Dialect):
 
     def restoring(self, state: SessionState, *, functions: bool) -> str:
         # Options go first: functions may not parse without them, or with them.
-        if not state.reported:
+        if not state.is_reported:
             return ""
         name, value = f"{self.words}_n", f"{self.words}_v"
         text = [

@@ -74,7 +74,7 @@ def marked(marker: str, text: str) -> list[str]:
     return ["/bin/sh", "-c", branding(environment_of(marker)) + _BOOT + text, marker]
 
 
-class Beginning(NamedTuple):
+class ShellSpec(NamedTuple):
     """The start configuration of a shell."""
 
     marker: str
@@ -123,14 +123,14 @@ class Prelude:
     """The first text for a new shell. If the dialect is unknown, both texts are sent, and the shell runs its own.
 
     Args:
-        beginning: The start configuration of the shell.
+        spec: The start configuration of the shell.
     """
 
-    def __init__(self, beginning: Beginning) -> None:
+    def __init__(self, spec: ShellSpec) -> None:
         self.nonce = os.urandom(8).hex()
-        self._beginning = beginning
+        self._spec = spec
         words = f"_{os.urandom(2).hex()[:3]}"  # short, as it is read byte by byte
-        self._dialects = {name: kind(self.nonce, beginning.marker, words) for name, kind in DIALECTS.items()}
+        self._dialects = {name: kind(self.nonce, spec.marker, words) for name, kind in DIALECTS.items()}
 
     def dialect(self, name: str) -> Dialect:
         """Return the shell's dialect, by the name in its READY."""
@@ -138,27 +138,27 @@ class Prelude:
 
     def text(self) -> bytes:
         """Return the text."""
-        begins = self._beginning
-        if begins.known:
-            dialect = self._dialects[begins.known.name]
-            text = self._whole(dialect) if begins.on_terminal else dialect.at_once(self._whole(dialect))
+        spec = self._spec
+        if spec.known:
+            dialect = self._dialects[spec.known.name]
+            text = self._whole(dialect) if spec.on_terminal else dialect.at_once(self._whole(dialect))
         else:
             text = self._for_either(*(self._whole(self._dialects[kind.name]) for kind in (Bash, Posix)))
         return text.encode("utf-8", "surrogateescape")
 
     def _whole(self, dialect: Dialect) -> str:
-        begins = self._beginning
-        restoring = dialect.restoring(begins.state, functions=begins.functions)
-        opening = dialect.opening(begins.state.variables.get("OLDPWD", ""), restored=bool(restoring))
-        entering = dialect.entering(begins.cwd, begins.nowhere)
-        exporting = dialect.exporting(begins.exports)
-        home = exporting if begins.cwd and begins.cwd.startswith("~") else ""  # may be another user's
+        spec = self._spec
+        restoring = dialect.restoring(spec.state, functions=spec.functions)
+        opening = dialect.opening(spec.state.variables.get("OLDPWD", ""), restored=bool(restoring))
+        entering = dialect.entering(spec.cwd, spec.nowhere)
+        exporting = dialect.exporting(spec.exports)
+        home = exporting if spec.cwd and spec.cwd.startswith("~") else ""  # may be another user's
         return "\n".join([definitions_of(dialect), home, entering, restoring, exporting, dialect.next(), opening])
 
     def _for_either(self, bash: str, posix: str) -> str:
         """Return a text with one part for bash, and another for any other shell."""
         # A `read` of many bytes would change the terminal's modes.
-        if self._beginning.on_terminal or not (bash + posix).isascii():
+        if self._spec.on_terminal or not (bash + posix).isascii():
             return f"if {_IS_BASH}; then eval {shlex.quote(bash)}; else eval {shlex.quote(posix)}; fi\n"
         # A bash reads its script with one system call per byte, unless given a length. Other shells read in blocks, and
         # take bash's part as an unused here-document.

@@ -503,7 +503,7 @@ FOUND = "@@user"
 """The first word of the answer's line."""
 
 
-class Way(Enum):
+class SwitchMethod(Enum):
     """A method for a process of the target's default user to become another user."""
 
     NONE = "none"
@@ -565,8 +565,8 @@ exec "$@"
 def finding(user: str, *, by_engine: bool) -> str:
     """Return text to find a user, and a method to become this user, tested at once.
 
-    The text prints a line with `FOUND`, the `Way`, the user id and the group id, and then lines with the name, the home
-    directory and the login shell; `FOUND` alone if there is no such user.
+    The text prints a line with `FOUND`, the `SwitchMethod`, the user id and the group id, and then lines with the name,
+    the home directory and the login shell; `FOUND` alone if there is no such user.
 
     Args:
         user: The name or the number.
@@ -575,26 +575,26 @@ def finding(user: str, *, by_engine: bool) -> str:
     return f"user={shlex.quote(user)} engine={'1' if by_engine else ''}\n{_FIND}"
 
 
-def becoming(way: Way, name: str, uid: int, gid: int, argv: list[str]) -> list[str]:
+def becoming(method: SwitchMethod, name: str, uid: int, gid: int, argv: list[str]) -> list[str]:
     """Return a program and its arguments, wrapped to run as a user.
 
     Args:
-        way: The method.
+        method: The method.
         name: The user's name; empty for a number without a name.
         uid: The user id.
         gid: The group id.
         argv: The program and its arguments.
     """
-    if way is Way.OWN:
+    if method is SwitchMethod.OWN:
         return argv
     settled = ["/bin/sh", "-c", _SETTLED, "sh", *argv]
-    if way is Way.ENGINE:
+    if method is SwitchMethod.ENGINE:
         return settled
-    if way is Way.SETPRIV:
+    if method is SwitchMethod.SETPRIV:
         groups = "--init-groups" if name else "--clear-groups"
         settled = ["setpriv", f"--reuid={uid}", f"--regid={gid}", groups, "--", *settled]
-    elif way is Way.SU:
+    elif method is SwitchMethod.SU:
         settled = ["su", "-s", "/bin/sh", name, "-c", f"exec {shlex.join(settled)}"]
-    elif way is Way.SUDO:
+    elif method is SwitchMethod.SUDO:
         settled = ["sudo", "-n", "-u", name or f"#{uid}", "--", *settled]
     return ["/bin/sh", "-c", _OPENED, "sh", *settled]

@@ -48,7 +48,7 @@ class Posix(Dialect):
 
     def definitions(self) -> str:
         texts = {self._name(name): self._finishing_text(name) for name in FINISHING_NAMES}
-        texts |= {self._item(Item.EXIT): self._farewell(), self._item(Item.NUMBER): "0"}
+        texts |= {self._item(Item.EXIT): self._exit_trap(), self._item(Item.NUMBER): "0"}
         return "\n".join(
             [
                 f"\\exec {_OUT}>&1 {_ERR}>&2",
@@ -107,13 +107,13 @@ class Posix(Dialect):
         )
         return text if how == "merge" else f'if [ "{self._value(Item.LEFT)}" = 0 ]; then {text}fi\n'
 
-    def _farewell(self) -> str:
+    def _exit_trap(self) -> str:
         """Return the trap on EXIT. It runs within the redirections of the command that ends the shell."""
         # Between commands, EXIT belongs to no command: the number is already the next command's.
         idle = f"case ${{{self._item(Item.COMMAND)}+x}} in x) ;; *) {self._item(Item.NUMBER)}=0 ;; esac\n"
         first = f"{self._item(Item.CODE)}=$? {self._item(Item.LEFT)}=0\n{_ITS_OWN_COMMAND}\n{idle}"
         head = f"{first}\\command trap - EXIT\n"
-        return f"{head}{self._here()}{self._report('merge')}{self._last_words()}"
+        return f"{head}{self._here()}{self._report('merge')}{self._announcing_end()}"
 
     # A request.
 
@@ -161,7 +161,7 @@ class Posix(Dialect):
 
     def restoring(self, state: SessionState, *, functions: bool) -> str:
         # This kind of shell cannot print its functions.
-        if not state.reported:
+        if not state.is_reported:
             return ""
         name = self._name("n")
         unset = self.unsetting(name, ("PWD", "OLDPWD"))

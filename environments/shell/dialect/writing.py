@@ -344,7 +344,7 @@ def _place(mode: str, size: int | None = None, part: str = "") -> dict[str, obje
     return {"looks": "", "mode": bits, "size": count, "unique": part or os.urandom(6).hex()}
 
 
-def saying(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "") -> str:
+def writing_text(path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "") -> str:
     """Return text to replace a file by a text; `NOT_HERE` if `printf` is a program with visible arguments.
 
     The arguments are those of `placing`.
@@ -352,7 +352,7 @@ def saying(path: str, text: str, mode: str = "", conditions: WriteConditions = A
     return _HAS_PRINTF + placing(path, f"printf %s {shlex.quote(text)}", mode, conditions=conditions, part=part)
 
 
-def saying_quickly(
+def writing_text_quickly(
     path: str, text: str, mode: str = "", conditions: WriteConditions = ANY, part: str = "", has_sed: bool | None = None
 ) -> str:
     """Return text with the effect of `writing_text` and one or two processes less.
@@ -399,7 +399,7 @@ def decoding(path: str, text: str, mode: str = "", conditions: WriteConditions =
     return check + placing(path, f"echo {text} | base64 -d", mode, conditions=conditions)
 
 
-def taking(size: int) -> str:
+def reading_input(size: int) -> str:
     """Return text to print so many bytes of its input, and leave the rest unread."""
     if size <= BLOCK:
         return f"head -c {size}"

@@ -13,7 +13,7 @@ from targets.loop_calls import (
     WHO,
     WHOLE,
     Abandoned,
-    Gone,
+    CallerLeft,
     Stream,
     leaving,
     offer,
@@ -111,9 +111,9 @@ def test_those_before_an_error_come_before_it() -> None:
 
     async def work(call: Call[None]) -> None:
         offer(call, OUT, b"x")
-        raise Gone
+        raise CallerLeft
 
-    with pytest.raises(Gone):
+    with pytest.raises(CallerLeft):
         loop.run(work, lambda channel, data: came.append(data))
     assert came == [b"x"]
 
@@ -125,7 +125,7 @@ def test_a_callback_that_raises_cancels_the_work_and_gets_no_more() -> None:
     def take(channel: Channel, data: bytes) -> None:
         came.append(data)
         assert work.waits.wait(LONG)
-        raise Gone
+        raise CallerLeft
 
     async def offer_and_wait(call: Call[None]) -> None:
         try:
@@ -135,7 +135,7 @@ def test_a_callback_that_raises_cancels_the_work_and_gets_no_more() -> None:
         finally:
             offer(call, OUT, b"3")
 
-    with pytest.raises(Gone):
+    with pytest.raises(CallerLeft):
         loop.run(offer_and_wait, take)
     assert work.ended.is_set()  # before the error came
     assert work.steps == WHOLE
@@ -210,7 +210,7 @@ def test_a_caller_that_leaves_resumes_a_stream_and_what_comes_then_is_dropped() 
             assert not call.pieces
             ended.set()
 
-    with pytest.raises(Gone):
+    with pytest.raises(CallerLeft):
         loop.run(work, leaving(paused))
     assert ended.wait(LONG)
     assert stream.told == ["pause", "resume"]

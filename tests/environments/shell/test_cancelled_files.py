@@ -18,7 +18,7 @@ from environments import BaseEnvironment, TerminalError
 from environments.conformance.check import wait_until
 from environments.loop import Call, run, spawn
 from environments.progress import Progress
-from environments.shell.transfer import Arriving, received
+from environments.shell.transfer import ReadableOutput, run_reader
 
 Make = Callable[[Path], BaseEnvironment]
 LARGE = 3_000_000
@@ -162,7 +162,7 @@ def test_what_fails_behind_a_cancelled_transfer_is_no_fault_of_the_loop(caplog: 
         ending, go_on = asyncio.Event(), asyncio.Event()
         late: list[asyncio.Task[None] | None] = []
 
-        async def bring(arriving: Arriving) -> int:
+        async def bring(reader: ReadableOutput) -> int:
             late.append(asyncio.current_task())
             try:
                 await asyncio.get_running_loop().create_future()
@@ -171,7 +171,7 @@ def test_what_fails_behind_a_cancelled_transfer_is_no_fault_of_the_loop(caplog: 
                 await go_on.wait()
                 raise TerminalError("it ended late") from None
 
-        transfer = spawn(received(bring, lambda arriving: None))
+        transfer = spawn(run_reader(bring, lambda reader: None))
         await ending.wait()
         transfer.cancel()
         await asyncio.wait((transfer,))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from targets.local_shells import WAYS
-from targets.processes import all_gone, having, sleepers
+from targets.processes import all_gone, processes_with, sleepers
 
 from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import unique, wait_until
@@ -133,7 +133,7 @@ def test_what_ignores_term_is_ended_also_when_the_caller_leaves_while_the_comman
     is_running: list[Any] = []
     with pytest.raises(LookupError):
         env.execute(command, on_output=interrupt_and_leave)
-    assert not having(word)
+    assert not processes_with(word)
     assert env.execute("echo on").output == "on\n"
 
 
@@ -144,14 +144,14 @@ DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_f
 def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_an_earlier_one_is_not(
     env: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Control.ran
+    ask = Control.run_with_code
 
     async def late(shells: Control, text: str, timeout: float = 10) -> tuple[str, int]:
         """Look for processes as on a loaded machine, where a look comes long after it was asked for."""
         await asyncio.sleep(0.3 if "marked=" in text else 0)
         return await ask(shells, text, timeout)
 
-    monkeypatch.setattr(Control, "ran", late)
+    monkeypatch.setattr(Control, "run_with_code", late)
     earlier, later = f"{nap}1", f"{nap}2"
     env.execute(f'{sys.executable} -c "{DAEMON.format(earlier)}"')
     time.sleep(0.1)  # by its time of birth it is told from others to a hundredth of a second

@@ -21,9 +21,9 @@ from environments.errors import TargetIsADirectoryError, TargetNotADirectoryErro
 from environments.loop import current, run
 from environments.output import Channel
 from environments.shell.dialect.files import SMALL
-from environments.shell.dialect.writing import BLOCK, taking
+from environments.shell.dialect.writing import BLOCK, reading_input
 from environments.shell.stream import Stream
-from environments.shell.transfer import Arriving, received
+from environments.shell.transfer import ReadableOutput, run_reader
 
 SIZES = (5, SMALL + 1, 200_000)
 """What is small goes another way than what is large."""
@@ -209,7 +209,7 @@ def test_a_large_file_is_put_where_a_program_knows_less(
 @pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 3 * BLOCK, 4_000_000])
 def test_as_many_bytes_are_taken_as_the_file_has_however_they_come(size: int) -> None:
     """And none of what is behind them, which is for the shell."""
-    text = f"{{ {taking(size)}\n}} | wc -c; cat"
+    text = f"{{ {reading_input(size)}\n}} | wc -c; cat"
     child = subprocess.Popen(["/bin/sh", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     assert child.stdin and child.stdout
     data = bytes(size) + b"behind"
@@ -221,16 +221,16 @@ def test_as_many_bytes_are_taken_as_the_file_has_however_they_come(size: int) ->
 
 
 def test_a_little_is_read_before_there_is_more() -> None:
-    async def bring(arriving: Arriving) -> int:
-        arriving.on(cast(Stream, None))  # so little pauses none
+    async def bring(reader: ReadableOutput) -> int:
+        reader.on(cast(Stream, None))  # so little pauses none
         for _ in range(3):
             taken = current().loop.create_future()
-            arriving.on_read = lambda _, taken=taken: current().soon(taken.set_result, None)
-            arriving.add(Channel.STDOUT, b"little")
+            reader.on_read = lambda _, taken=taken: current().soon(taken.set_result, None)
+            reader.add(Channel.STDOUT, b"little")
             await taken
         return 0
 
-    assert run(lambda _: received(bring, lambda arriving: [*iter(arriving.read, b"")])) == [b"little"] * 3
+    assert run(lambda _: run_reader(bring, lambda reader: [*iter(reader.read, b"")])) == [b"little"] * 3
 
 
 def test_a_file_of_proc_is_copied_though_it_says_that_it_is_empty(bash_or_sh: BaseEnvironment, tmp_path: Path) -> None:

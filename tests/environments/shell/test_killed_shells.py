@@ -114,7 +114,7 @@ def test_a_shell_that_does_not_begin_a_command_is_replaced_and_the_command_runs_
     env = bash_or_sh
     pid = env.execute("export KEPT=kept; echo $$").output
     shell = env.session_of_execute._shell
-    shell.tell("sleep 1000\n")
+    shell.send_internal("sleep 1000\n")
     result = env.execute("echo $KEPT | tee -a ran; echo $$", timeout=60)
     assert result.output.startswith("kept\n")
     assert result.output != f"kept\n{pid}"

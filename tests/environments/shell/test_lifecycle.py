@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 from targets.plain_local import PlainLocal
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 from targets.threads import running_threads
 
 from environments import BaseEnvironment, EnvironmentLostError, TerminalError, create_environment, load_settings
 from environments.conformance.check import unique, wait_until
 from environments.loop import current, in_worker, run
 from environments.shell import pool
-from environments.shell.dialect.boot import Beginning
+from environments.shell.dialect.boot import ShellSpec
 from environments.shell.shell import Shell
 
 ROOT = Path(__file__).parents[3]
@@ -97,7 +97,7 @@ def test_a_loss_that_somebody_was_told_of_is_not_raised_again(counted: Counted) 
     assert counted.ensure_started() == 2
     error = life.lost("gone")
     life.postpone(error)
-    life.told(error)
+    life.note_raised(error)
     assert counted.ensure_started() == 3
 
 
@@ -161,14 +161,14 @@ def test_many_processes_that_ignore_term_are_ended_side_by_side_by_whichever_cle
     word = unique()
     for _ in range(12):
         env.start(f"trap '' TERM; sh -c ': {word}; while :; do sleep 100; done'")
-    assert wait_until(lambda: len(having(word)) >= 12)
+    assert wait_until(lambda: len(processes_with(word)) >= 12)
     threads = [threading.Thread(target=env.cleanup) for _ in range(4)]  # of which one ends them, and all wait for it
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
-    assert wait_until(lambda: not having(word), 2)
+    assert wait_until(lambda: not processes_with(word), 2)
 
 
 def test_an_environment_that_is_dropped_is_cleaned_up_with_a_warning(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_shell_of_ours_that_comes_when_its_environment_has_ended_is_ended(monk
 
     def ask() -> None:
         try:
-            run(lambda _: env.shells.open(Beginning(env.shells.next_marker()), internal=True))
+            run(lambda _: env.shells.open(ShellSpec(env.shells.next_marker()), internal=True))
         except TerminalError as error:
             errors.append(error)
 

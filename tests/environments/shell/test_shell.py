@@ -6,7 +6,7 @@ import pytest
 
 from environments.loop import run
 from environments.output import Channel
-from environments.shell.shell import Beginning, Shell
+from environments.shell.shell import Shell, ShellSpec
 from environments.shell.stream import Stream
 
 
@@ -53,7 +53,7 @@ class EarlyStream(Stream):
 def test_a_shell_is_told_once_how_to_begin(on_terminal: bool, early: tuple[bytes, ...], times: int) -> None:
     async def work(_: object) -> list[bytes]:
         stream = EarlyStream(*early)
-        Shell(stream, Beginning("marker/1/", on_terminal=on_terminal))
+        Shell(stream, ShellSpec("marker/1/", on_terminal=on_terminal))
         return stream.written
 
     assert len(run(work)) == times

@@ -24,22 +24,22 @@ def test_pieces_of_reports_that_never_end_are_not_kept(monkeypatch: pytest.Monke
     reports = StateReports(SessionState())
     for number in range(1000):
         for _ in range(30):
-            reports.take(piece(number, b"x" * 1000))
+            reports.add(piece(number, b"x" * 1000))
     assert sum(len(line) for lines in reports._pieces.values() for part in lines for line in part) <= 10_000
-    assert not reports.take(Message(Kind.PIECES, (b"999", b"", b"", b"30", b"30000")))
+    assert not reports.add(Message(Kind.PIECES, (b"999", b"", b"", b"30", b"30000")))
 
 
 def test_the_pieces_of_one_report_are_put_together() -> None:
     reports = StateReports(SessionState())
-    reports.take(piece(6, b"of another"))
-    reports.take(piece(7, b"export A=1"))
-    assert reports.take(Message(Kind.PIECES, (b"7", b"", b"", b"1", b"10")))
+    reports.add(piece(6, b"of another"))
+    reports.add(piece(7, b"export A=1"))
+    assert reports.add(Message(Kind.PIECES, (b"7", b"", b"", b"1", b"10")))
     assert reports.last.exports == "export A=1"
 
 
 def test_a_torn_report_changes_nothing() -> None:
     reports = StateReports(SessionState())
     whole = (b"7", b"", b"", b"export A=1", b"", b"7")
-    assert reports.take(Message(Kind.STATE, whole))
-    assert not reports.take(Message(Kind.STATE, (b"8", b"", b"", b"export A=", b"", b"7")))
+    assert reports.add(Message(Kind.STATE, whole))
+    assert not reports.add(Message(Kind.STATE, (b"8", b"", b"", b"export A=", b"", b"7")))
     assert reports.last.exports == "export A=1"

@@ -13,7 +13,7 @@ import anyio.from_thread
 import pytest
 from anyio.lowlevel import current_token
 from targets.awaiting import LONG, on_both
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 from environments import Process, ProcessEndedError, ProcessTimeoutError
 from hermes_env.aio import AsyncEnvironment
@@ -50,7 +50,7 @@ async def test_a_wait_has_a_limit_and_the_process_goes_on(env: AsyncEnvironment,
     with pytest.raises(ProcessTimeoutError):
         await process.expect("x", timeout=0.05)
     await process.kill()
-    assert not having(nap)
+    assert not processes_with(nap)
     assert await process.wait() == 143
 
 
@@ -71,7 +71,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment
             await env.execute_oneshot("true")
         with anyio.move_on_after(delay):
             await (await env.start(f"sleep {nap}")).kill()
-        assert not having(nap)
+        assert not processes_with(nap)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.3], ids=["before its end", "behind its end"])
@@ -109,4 +109,4 @@ async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled
         group.cancel_scope.cancel()
     with anyio.fail_after(LONG):
         await process.wait()
-    assert not having(nap)
+    assert not processes_with(nap)

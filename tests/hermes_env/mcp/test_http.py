@@ -156,7 +156,7 @@ def _status_of(headers: dict[str, str]) -> int:
     """Return what a server that is called `box`, `proxy.example` and `other.example:8000` answers a request."""
     from starlette.responses import Response
 
-    from hermes_env.mcp.http import Gate
+    from hermes_env.mcp.http import RequestFilter
 
     async def behind(scope: Scope, receive: Receive, send: Send) -> None:
         await Response()(scope, receive, send)
@@ -169,7 +169,7 @@ def _status_of(headers: dict[str, str]) -> int:
     async def test() -> None:
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": encoded}
-        await Gate(behind, TOKEN, ["box", "proxy.example", "other.example:8000"])(scope, _nothing, send)
+        await RequestFilter(behind, TOKEN, ["box", "proxy.example", "other.example:8000"])(scope, _nothing, send)
 
     run(test)
     return int(sent[0]["status"])

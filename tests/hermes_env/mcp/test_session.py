@@ -6,7 +6,7 @@ import pytest
 from targets.awaiting import until
 from targets.mcp_server import TOKEN, WebServer, run
 from targets.mcp_wire import INITIALIZE, answered, begun, call_of
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.conformance.check import wait_until
 
@@ -40,8 +40,8 @@ def test_a_python_that_stays_ends_with_the_session_of_its_client(web_server: Web
         async with web_server.client() as client:
             result = await client.call_tool("execute_code", {"code": code, "session": "kept"})
             assert result.structured_content["status"] == "success"
-            assert having(nap)
-        await until(lambda: not having(nap))
+            assert processes_with(nap)
+        await until(lambda: not processes_with(nap))
 
     run(test)
 
@@ -53,7 +53,7 @@ def test_a_call_ends_when_its_client_is_cut_off(web_server: WebServer, nap: str)
     connection, response = begun(web_server.url, call, TOKEN, Mcp_Session_Id=session)
     with response:
         assert response.status == 200
-        assert wait_until(lambda: bool(having(nap)), 60)
+        assert wait_until(lambda: bool(processes_with(nap)), 60)
         connection.close()
-    assert wait_until(lambda: not having(nap), 60)
+    assert wait_until(lambda: not processes_with(nap), 60)
     assert answered(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200

@@ -7,7 +7,7 @@ import threading
 import anyio
 import pytest
 from targets.awaiting import LONG, on_both, until
-from targets.processes import having
+from targets.processes import processes_with
 
 from code_execution import ToolCall, mcp_tools
 from environments.approvals import ScriptRequest, ToolCallRequest
@@ -119,10 +119,10 @@ subprocess.run(["sleep", "{nap}"])
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: aexecute_code(code, env=env, tools={"hang": service.hang, "sleep": sleep}))
         await service.asked.wait()
-        await until(lambda: len(having(nap)) >= 2)
+        await until(lambda: len(processes_with(nap)) >= 2)
         group.cancel_scope.cancel()
     assert service.ended.is_set()
-    assert not having(nap)
+    assert not processes_with(nap)
 
 
 async def test_a_tool_ends_with_its_script(env: AsyncEnvironment) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 from targets.awaiting import LONG, on_both, until
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.loop import QUEUED
 from hermes_env.aio import AsyncEnvironment
@@ -56,14 +56,14 @@ async def test_to_leave_the_loop_and_end_the_stream_ends_the_command(env: AsyncE
     async with env.stream(f"echo begun; sleep {nap}") as left:
         async for piece in left:
             assert piece == "begun\n"
-            await until(lambda: having(nap))
+            await until(lambda: processes_with(nap))
             break
-    assert not having(nap)
+    assert not processes_with(nap)
     closed = env.stream(f"echo begun; sleep {nap}")
     assert await anext(closed) == "begun\n"
-    await until(lambda: having(nap))
+    await until(lambda: processes_with(nap))
     await closed.aclose()
-    assert not having(nap)
+    assert not processes_with(nap)
     await closed.aclose()
     for stream in (left, closed):
         assert stream.result.interrupted

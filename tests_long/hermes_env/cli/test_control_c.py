@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from targets.command_line import SLEEP, Opens, Script
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 from environments.conformance.check import wait_until
 
@@ -28,7 +28,7 @@ def test_a_command_that_ignores_signals_is_ended(opens: Opens, nap: str, words: 
 def test_a_script_is_ended_and_no_message_for_models_is_shown(opens: Opens, script: Script, nap: str) -> None:
     for options in ((), ("--json",)):
         person = opens("run", *options, script(SLEEP.format(nap)))
-        assert wait_until(lambda: bool(having(nap)), 60)
+        assert wait_until(lambda: bool(processes_with(nap)), 60)
         person.type("\x03")
         person.sees("ended by Ctrl-C")
         assert person.sees_the_end() == 130
@@ -80,7 +80,7 @@ def test_a_look_at_a_slow_backend_is_shown_and_ended(opens: Opens, tmp_path: Pat
 def test_a_batch_is_ended(opens: Opens, tmp_path: Path, nap: str) -> None:
     (tmp_path / "tasks.jsonl").write_text(f'{{"id": "a", "command": "sleep {nap}"}}\n')
     person = opens("batch", "tasks.jsonl", "--out", "results.jsonl")
-    assert wait_until(lambda: bool(having(nap)), 60)
+    assert wait_until(lambda: bool(processes_with(nap)), 60)
     person.type("\x03")
     person.sees("Ctrl-C: ending the running tasks; press Ctrl-C again to exit at once")
     assert person.sees_the_end() == 130

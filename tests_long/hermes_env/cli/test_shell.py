@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from targets import per_command_local
 from targets.command_line import Opens
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 from targets.silent_server import silent_server
 
 from environments.conformance.check import wait_until
@@ -56,7 +56,7 @@ def test_a_window_that_shows_nothing_more_delays_no_end(opens: Opens, command: s
 def test_a_window_that_is_shut_ends_it(opens: Opens, nap: str) -> None:
     person = opens("shell")
     person.type(f"sleep {nap}\r")
-    assert wait_until(lambda: bool(having(nap)), 60)
+    assert wait_until(lambda: bool(processes_with(nap)), 60)
     person.leave()
     person.program.wait(60)
     assert all_gone(nap)

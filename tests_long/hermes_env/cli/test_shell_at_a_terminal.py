@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from targets.command_line import CommandLine, Opens
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 from environments.conformance.check import wait_until
 
@@ -56,7 +56,7 @@ def test_tilde_dot_at_the_beginning_of_a_line_ends_it(opens: Opens, nap: str) ->
     person.sees("not~.here\r\n")
     person.sees(r"\.x ")
     person.type(f"trap '' INT QUIT; sleep {nap}\r")
-    assert wait_until(lambda: bool(having(nap)), 60)
+    assert wait_until(lambda: bool(processes_with(nap)), 60)
     person.type("\x03\x04\r~.")
     assert person.sees_the_end() == 130
     assert person.has_terminal_as_it_was
@@ -66,7 +66,7 @@ def test_tilde_dot_at_the_beginning_of_a_line_ends_it(opens: Opens, nap: str) ->
 def test_a_signal_ends_it_and_gives_the_terminal_back(opens: Opens, nap: str) -> None:
     person = opens("shell")
     person.type(f"printf '\\033[?1049h\\033[?25l\\033[?7l\\033[?7h\\033[31m'; sleep {nap}\r")
-    assert wait_until(lambda: bool(having(nap)), 60)
+    assert wait_until(lambda: bool(processes_with(nap)), 60)
     person.sees(r"\x1b\[31m")
     person.program.send_signal(signal.SIGTERM)
     assert person.sees_the_end() == 130

@@ -7,7 +7,7 @@ import pytest
 from targets.awaiting import until
 from targets.mcp_server import TOKEN, WebServer, run
 from targets.mcp_told import UNTIL_TOLD, Told
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -91,9 +91,9 @@ async def _cancelled(client: Client, nap: str, tool: str, **arguments: Any) -> N
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, tool, arguments)
-            await until(lambda: bool(having(nap)))
+            await until(lambda: bool(processes_with(nap)))
             scope.cancel()
-    await until(lambda: not having(nap))
+    await until(lambda: not processes_with(nap))
 
 
 def test_a_command_and_a_script_that_are_cancelled_end_in_the_target(web_server: WebServer, nap: str) -> None:

@@ -14,7 +14,7 @@ from targets.engines import MINIMAL_IMAGE
 from targets.image_registry import registry_with
 from targets.mcp_server import ON_DOCKER, Session, run, serving
 from targets.mcp_told import UNTIL_TOLD, Told
-from targets.processes import having
+from targets.processes import processes_with
 
 __all__ = ["engine"]
 
@@ -32,14 +32,14 @@ def test_control_c_ends_all_sessions_and_what_they_run(
 
                 async def call() -> None:
                     result = await client.call_tool("terminal", {"command": f"sleep {nap}"})
-                    assert result.structured_content == {"error": "it was ended, as the session is"}
+                    assert result.structured_content == {"error": "the call was ended, because the session has ended"}
 
                 async with anyio.create_task_group() as group:
                     group.start_soon(call)
-                    await until(lambda: bool(having(nap)))
+                    await until(lambda: bool(processes_with(nap)))
                     server.process.send_signal(signal.SIGINT)
             await until(lambda: server.process.poll() is not None)
-            assert not having(nap)
+            assert not processes_with(nap)
             assert engine.api.containers(all=True, filters={"id": name}) == []
 
     run(test)

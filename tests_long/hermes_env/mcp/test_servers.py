@@ -18,7 +18,7 @@ from targets.awaiting import until
 from targets.command_line import WORDS
 from targets.mcp_server import TOKEN, Session, run, serving
 from targets.mcp_wire import INITIALIZE, Pipe, answered, begun, call_of, files_to_open, strangers
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 from environments.conformance.check import wait_until
 from hermes_env.mcp.http import MAX_CONNECTIONS
@@ -35,8 +35,8 @@ def test_a_session_that_nobody_uses_ends(server_variables: dict[str, str], tmp_p
                 left = streamable_http_client(server.url, http_client=http, terminate_on_close=False)
                 async with Client(left) as client:
                     await client.call_tool("terminal", {"command": f"sleep {nap}", "background": True})
-                    await until(lambda: bool(having(nap)))
-            await until(lambda: not having(nap))
+                    await until(lambda: bool(processes_with(nap)))
+            await until(lambda: not processes_with(nap))
 
     run(test)
 
@@ -93,7 +93,7 @@ def test_what_a_client_started_ends_with_a_signal(server_variables: dict[str, st
         pipe.say(INITIALIZE)
         pipe.hear()
         pipe.say(call_of("terminal", command=f"sleep {nap}"))
-        assert wait_until(lambda: bool(having(nap)), 60)
+        assert wait_until(lambda: bool(processes_with(nap)), 60)
         process.send_signal(number)
         assert process.wait(60) == 0
     assert all_gone(nap)

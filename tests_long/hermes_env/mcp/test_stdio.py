@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from targets.command_line import WORDS
 from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, Pipe, call_of, check_discovery
-from targets.processes import all_gone, having
-from targets.recorded import Recorded
+from targets.processes import all_gone, processes_with
+from targets.run_record import RunRecord
 
 from environments.conformance.check import wait_until
 
@@ -111,11 +111,11 @@ def test_what_a_client_started_ends_with_it_and_a_record_holds_what_was_done(
         pipe.say(call)
         pipe.hear()
     pipe.say(call_of("terminal", command=f"sleep {nap}"))
-    assert wait_until(lambda: bool(having(nap)), 60)
+    assert wait_until(lambda: bool(processes_with(nap)), 60)
     pipe.end()
     assert pipe.process.wait(60) == 0
     assert all_gone(nap)
-    recorded = Recorded(folder / "record")
+    recorded = RunRecord(folder / "record")
     assert len(recorded.of("run")) == 1
     begun = [(event["kind"], event["name"]) for event in recorded.of("begin")]
     assert ("tool_call", "write_file") in begun
