@@ -55,7 +55,7 @@ def run_as_nobody(python: str, code: str, folder: Path) -> subprocess.CompletedP
 
 @pytest.fixture
 def python(folder: Path) -> str:
-    """Return a Python of this version that the unprivileged user may run_as_nobody."""
+    """Return a Python of this version that the unprivileged user may run."""
     code = f"import sys, environments; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     candidates = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
     found = next(
