@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from targets.backends import Backend, bubblewrap, docker, docker_minimal, docker_over_ssh, podman, singularity
-from targets.proxied import Web, web
+from targets.local_proxy import RecordingWebServer, web
 
 from code_execution import execute_code
 from environments import BaseEnvironment, EnvironmentStartError, UnsupportedError
@@ -35,13 +35,13 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Web]:
+def server() -> Iterator[RecordingWebServer]:
     with web() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def env(subject: Subject, server: Web) -> Iterator[BaseEnvironment]:
+def env(subject: Subject, server: RecordingWebServer) -> Iterator[BaseEnvironment]:
     with subject.make(network=[server.place, "*.example.org"]) as env:
         yield env
 
@@ -103,7 +103,7 @@ def test_programs_reach_listed_hosts_alone(subject: Subject, tmp_path: Path) -> 
             assert "tiny-1.0" in output_of(env, f"curl -sS http://{server.place}/simple/tiny/")
 
 
-def test_there_is_no_connection_but_through_the_proxy(env: BaseEnvironment, server: Web) -> None:
+def test_there_is_no_connection_but_through_the_proxy(env: BaseEnvironment, server: RecordingWebServer) -> None:
     connect = "import socket; s = socket.socket(); s.settimeout(5); print(s.connect_ex({!r}))"
     assert output_of(env, f'python3 -c "{connect.format(("192.0.2.1", 80))}"') == "101", "the network is unreachable"
     assert output_of(env, f'python3 -c "{connect.format(("127.0.0.2", server.port))}"') == "111", "of its own loopback"
@@ -118,7 +118,7 @@ def test_servers_in_the_target_are_reached_without_the_proxy(env: BaseEnvironmen
     process.kill()
 
 
-def test_every_kind_of_command_uses_the_proxy(env: BaseEnvironment, server: Web) -> None:
+def test_every_kind_of_command_uses_the_proxy(env: BaseEnvironment, server: RecordingWebServer) -> None:
     get = GET.format(f"{server.place}/it")
     script = f"import urllib.request as u; print(u.urlopen('http://{server.place}/it').read().decode())"
     process = env.start(get)
@@ -131,7 +131,7 @@ def test_every_kind_of_command_uses_the_proxy(env: BaseEnvironment, server: Web)
         assert execute_code(script, env=env, tools={}, mode=mode).output == "this is /it\n"
 
 
-def test_set_network_takes_effect_at_once(env: BaseEnvironment, server: Web) -> None:
+def test_set_network_takes_effect_at_once(env: BaseEnvironment, server: RecordingWebServer) -> None:
     get = GET.format(f"{server.place}/it")
     for network in (["other.example"], "none", []):
         env.set_network(network)
@@ -145,14 +145,16 @@ def test_set_network_takes_effect_at_once(env: BaseEnvironment, server: Web) -> 
     assert output_of(env, get) == "this is /it", "renew() restores the list of the settings"
 
 
-def test_the_proxy_survives_time_outs(env: BaseEnvironment, server: Web) -> None:
+def test_the_proxy_survives_time_outs(env: BaseEnvironment, server: RecordingWebServer) -> None:
     assert env.execute("sleep 100 & sleep 100", timeout=0.3).timed_out
     assert env.execute_oneshot("sleep 100", timeout=0.3).timed_out
     result = env.execute(GET.format(f"{server.place}/it"))
     assert (result.output, result.note) == ("this is /it\n", None)
 
 
-def test_a_killed_proxy_is_restarted_and_the_next_result_has_a_note(env: BaseEnvironment, server: Web) -> None:
+def test_a_killed_proxy_is_restarted_and_the_next_result_has_a_note(
+    env: BaseEnvironment, server: RecordingWebServer
+) -> None:
     env.execute("for p in $(grep -lz 'import os' /proc/[0-9]*/cmdline); do p=${p%/cmdline}; kill -9 ${p#/proc/}; done")
     deadline = time.monotonic() + 20
     while env.network._proxy.is_up and time.monotonic() < deadline:  # type: ignore[attr-defined]
@@ -170,7 +172,7 @@ def test_a_refusal_is_in_the_record(subject: Subject, tmp_path: Path) -> None:
     assert [(event["host"], event["port"]) for event in refused] == [("other.example", 8080)]
 
 
-def test_a_lost_target_gets_a_new_proxy(subject: Subject, server: Web) -> None:
+def test_a_lost_target_gets_a_new_proxy(subject: Subject, server: RecordingWebServer) -> None:
     assert subject.lose_target
     with subject.make(network=[server.place]) as env:
         assert output_of(env, GET.format(f"{server.place}/it")) == "this is /it"

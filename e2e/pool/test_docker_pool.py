@@ -12,8 +12,8 @@ from pathlib import Path
 
 import docker
 import pytest
-from targets.borrowing import LONG, Borrower, until
 from targets.engines import PYTHON_IMAGE
+from targets.lease_threads import LONG, LeaseThread, until
 from targets.refusing_link import RefusingLink
 from targets.renew_check import grep_processes
 
@@ -107,14 +107,14 @@ def test_a_start_refused_by_a_busy_engine_is_retried(containers, link, monkeypat
     monkeypatch.setattr(backoff, "FIRST_DELAY", 0.01)
     link.refuse("/containers/create", times=2)
     with containers() as pool:
-        assert Borrower(pool).join() == "works\n"
+        assert LeaseThread(pool).join() == "works\n"
         assert pool.stats().failed == 2
 
 
 def test_a_missing_image_is_an_error_for_all_waiting_borrowers(engine) -> None:
     with Pool({"backend": "docker", "image": "127.0.0.1:9/there/is-none"}, max=2) as pool:
         with ThreadPoolExecutor(4) as threads:
-            errors = list(threads.map(lambda _: Borrower(pool).join(), range(4)))
+            errors = list(threads.map(lambda _: LeaseThread(pool).join(), range(4)))
         assert all(isinstance(each, EnvironmentStartError) for each in errors)
         assert all("no image" in str(each) for each in errors)
 
