@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from targets.backends import Backend, bubblewrap, docker, docker_minimal, docker_over_ssh, podman, singularity
-from targets.proxied import Web, web
+from targets.local_proxy import RecordingWebServer, web
 
 from code_execution import execute_code
 from environments import BaseEnvironment, EnvironmentStartError, UnsupportedError
@@ -35,13 +35,13 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Web]:
+def server() -> Iterator[RecordingWebServer]:
     with web() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def env(subject: Subject, server: Web) -> Iterator[BaseEnvironment]:
+def env(subject: Subject, server: RecordingWebServer) -> Iterator[BaseEnvironment]:
     with subject.make(network=[server.place, "*.example.org"]) as env:
         yield env
 
@@ -103,7 +103,7 @@ def test_programs_reach_listed_hosts_alone(subject: Subject, tmp_path: Path) -> 
             assert "tiny-1.0" in printed(env, f"curl -sS http://{server.place}/simple/tiny/")
 
 
-def test_there_is_no_other_way_out(env: BaseEnvironment, server: Web) -> None:
+def test_there_is_no_other_way_out(env: BaseEnvironment, server: RecordingWebServer) -> None:
     connect = "import socket; s = socket.socket(); s.settimeout(5); print(s.connect_ex({!r}))"
     assert printed(env, f'python3 -c "{connect.format(("192.0.2.1", 80))}"') == "101", "the network is unreachable"
     assert printed(env, f'python3 -c "{connect.format(("127.0.0.2", server.port))}"') == "111", "of its own loopback"
@@ -118,7 +118,7 @@ def test_what_runs_in_the_target_is_reached_without_the_proxy(env: BaseEnvironme
     process.kill()
 
 
-def test_everything_that_runs_there_finds_it(env: BaseEnvironment, server: Web) -> None:
+def test_everything_that_runs_there_finds_it(env: BaseEnvironment, server: RecordingWebServer) -> None:
     get = GET.format(f"{server.place}/it")
     script = f"import urllib.request as u; print(u.urlopen('http://{server.place}/it').read().decode())"
     process = env.start(get)
@@ -131,7 +131,7 @@ def test_everything_that_runs_there_finds_it(env: BaseEnvironment, server: Web) 
         assert execute_code(script, env=env, tools={}, mode=mode).output == "this is /it\n"
 
 
-def test_another_list_holds_at_once(env: BaseEnvironment, server: Web) -> None:
+def test_another_list_holds_at_once(env: BaseEnvironment, server: RecordingWebServer) -> None:
     get = GET.format(f"{server.place}/it")
     for network in (["other.example"], "none", []):
         env.set_network(network)
@@ -145,14 +145,16 @@ def test_another_list_holds_at_once(env: BaseEnvironment, server: Web) -> None:
     assert printed(env, get) == "this is /it", "to begin anew brings back the list of the settings"
 
 
-def test_a_time_out_and_an_interruption_leave_it(env: BaseEnvironment, server: Web) -> None:
+def test_a_time_out_and_an_interruption_leave_it(env: BaseEnvironment, server: RecordingWebServer) -> None:
     assert env.execute("sleep 100 & sleep 100", timeout=0.3).timed_out
     assert env.execute_oneshot("sleep 100", timeout=0.3).timed_out
     result = env.execute(GET.format(f"{server.place}/it"))
     assert (result.output, result.note) == ("this is /it\n", None)
 
 
-def test_one_that_was_killed_is_started_anew_and_the_next_result_says_so(env: BaseEnvironment, server: Web) -> None:
+def test_one_that_was_killed_is_started_anew_and_the_next_result_says_so(
+    env: BaseEnvironment, server: RecordingWebServer
+) -> None:
     env.execute("for p in $(grep -lz 'import os' /proc/[0-9]*/cmdline); do p=${p%/cmdline}; kill -9 ${p#/proc/}; done")
     deadline = time.monotonic() + 20
     while env.network._proxy.is_up and time.monotonic() < deadline:  # type: ignore[attr-defined]
@@ -170,7 +172,7 @@ def test_a_refusal_is_in_the_record(subject: Subject, tmp_path: Path) -> None:
     assert [(event["host"], event["port"]) for event in refused] == [("other.example", 8080)]
 
 
-def test_a_target_that_is_lost_has_it_again(subject: Subject, server: Web) -> None:
+def test_a_target_that_is_lost_has_it_again(subject: Subject, server: RecordingWebServer) -> None:
     assert subject.lose_target
     with subject.make(network=[server.place]) as env:
         assert printed(env, GET.format(f"{server.place}/it")) == "this is /it"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import docker
 import pytest
-from targets.borrowing import LONG, Borrower, until
 from targets.engines import PYTHON_IMAGE
+from targets.lease_threads import LONG, LeaseThread, until
 from targets.refusing_link import RefusingLink
 from targets.renew_check import grep_processes
 
@@ -107,14 +107,14 @@ def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch
     monkeypatch.setattr(backoff, "FIRST_DELAY", 0.01)
     link.refuse("/containers/create", times=2)
     with containers() as pool:
-        assert Borrower(pool).join() == "works\n"
+        assert LeaseThread(pool).join() == "works\n"
         assert pool.stats().failed == 2
 
 
 def test_an_image_that_is_nowhere_is_told_to_all_who_wait(engine) -> None:
     with Pool({"backend": "docker", "image": "127.0.0.1:9/there/is-none"}, max=2) as pool:
         with ThreadPoolExecutor(4) as threads:
-            errors = list(threads.map(lambda _: Borrower(pool).join(), range(4)))
+            errors = list(threads.map(lambda _: LeaseThread(pool).join(), range(4)))
         assert all(isinstance(each, EnvironmentStartError) for each in errors)
         assert all("no image" in str(each) for each in errors)
 

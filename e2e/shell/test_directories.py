@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from targets.directory_trees import TIME, described, made, rich
+from targets.directory_trees import TIME, describe_tree, make_rich_tree, write_tree
 from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE
 
 from environments import BaseEnvironment, TerminalError
@@ -17,7 +17,7 @@ BUSYBOX_PATH = "/tmp/busybox:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A directory with little in it."""
-    return made(tmp_path / "source", {"file": "text", "sub/file": "more"})
+    return write_tree(tmp_path / "source", {"file": "text", "sub/file": "more"})
 
 
 def _container(docker_environment, *, busybox: bool, user: str) -> BaseEnvironment:
@@ -34,14 +34,14 @@ def _container(docker_environment, *, busybox: bool, user: str) -> BaseEnvironme
 @pytest.mark.parametrize("busybox", [False, True], ids=["GNU", "BusyBox"])
 def test_every_tar_brings_every_user_the_same(docker_environment, tmp_path: Path, busybox: bool, user: str) -> None:
     env = _container(docker_environment, busybox=busybox, user=user)
-    top = rich(tmp_path / "rich")
-    want = {name: found for name, found in described(top).items() if not found[0].startswith("0o12")}
-    links = {name: found[2] for name, found in described(top).items() if name not in want}
+    top = make_rich_tree(tmp_path / "rich")
+    want = {name: found for name, found in describe_tree(top).items() if not found[0].startswith("0o12")}
+    links = {name: found[2] for name, found in describe_tree(top).items() if name not in want}
     for _ in range(2):  # once more over what is not to be written to
         env.put_dir(top, "/tmp/new/there")
         env.get_dir("/tmp/new/there", tmp_path / "here", skip_unchanged=True)
         os.utime(tmp_path / "here", (TIME, TIME))
-        got = described(tmp_path / "here")
+        got = describe_tree(tmp_path / "here")
         assert {name: found for name, found in got.items() if name in want} == want
         assert {name: found[2] for name, found in got.items() if name not in want} == links
 

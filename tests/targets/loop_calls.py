@@ -16,6 +16,7 @@ from typing import Any
 from environments import loop
 from environments.loop import Call, LoopThread
 from environments.output import Channel
+from targets.pause_log import PauseLog
 
 LONG = 60.0
 """Seconds that a test waits for what comes at once, also on a loaded machine."""
@@ -72,26 +73,10 @@ def in_threads(*functions: Callable[[], object]) -> None:
         each.join(LONG)
 
 
-class Stream:
-    """A stream that is told to pause and to resume, which sets an event."""
-
-    def __init__(self, resumed: asyncio.Event | None = None) -> None:
-        self.told: list[str] = []
-        self._resumed = resumed
-
-    def pause(self) -> None:
-        self.told.append("pause")
-
-    def resume(self) -> None:
-        self.told.append("resume")
-        if self._resumed:
-            self._resumed.set()
-
-
-def offer(call: Call[Any], channel: Channel, data: bytes, stream: Stream | None = None) -> None:
+def offer(call: Call[Any], channel: Channel, data: bytes, stream: PauseLog | None = None) -> None:
     """Offer a piece of output to the callback of a call, as work does."""
     assert call.pieces is not None
-    call.pieces.offer(channel, data, stream or Stream())
+    call.pieces.offer(channel, data, stream or PauseLog())
 
 
 class CallerLeft(Exception):

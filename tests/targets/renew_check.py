@@ -6,7 +6,7 @@ import pytest
 
 from environments import TerminalError
 from environments.conformance import Subject
-from targets.borrowing import until
+from targets.lease_threads import until
 
 LEAVE = "export LEFT=export; LEFT_VARIABLE=variable; left() { :; }; cd /; trap '' TERM; sleep {nap} & (sleep {nap} &)"
 LOOK = 'echo "${LEFT-none} ${LEFT_VARIABLE-none}"; command -v left; pwd'

@@ -6,7 +6,7 @@ import errno
 import time
 
 import pytest
-from targets.borrowing import Borrower, all_lent, until
+from targets.lease_threads import LeaseThread, all_leased, until
 
 from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError
 from environments.errors import StartStoppedError, without_cause
@@ -69,7 +69,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
 def test_an_engine_that_has_too_much_to_do_is_asked_again(scripted_pool, starts) -> None:
     starts.errors.extend(refused() for _ in range(3))
     pool = scripted_pool()
-    assert Borrower(pool).join() == "works\n"
+    assert LeaseThread(pool).join() == "works\n"
     assert starts.tries == 4 and pool.stats().failed == 3
 
 
@@ -77,7 +77,7 @@ def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(scripted_pool, s
     starts.may_start.clear()
     starts.errors.extend(refused() for _ in range(8 + 3))
     pool = scripted_pool(max=8)
-    borrowers = [Borrower(pool) for _ in range(8)]
+    borrowers = [LeaseThread(pool) for _ in range(8)]
     assert until(lambda: starts.starting == 8)
     starts.may_start.set()
     assert [each.join() for each in borrowers] == ["works\n"] * 8
@@ -88,7 +88,7 @@ def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(scripted_pool
     monkeypatch.setattr(pool_module, "REFUSALS", 3)
     starts.always = refused()
     pool = scripted_pool()
-    errors = [each.join() for each in (Borrower(pool), Borrower(pool))]
+    errors = [each.join() for each in (LeaseThread(pool), LeaseThread(pool))]
     assert [type(each) for each in errors] == [EnvironmentStartError] * 2
     assert errors[0] is not errors[1], "each thread has a traceback of its own"
     assert starts.tries >= 3
@@ -97,7 +97,7 @@ def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(scripted_pool
 def test_a_wait_that_ends_before_says_that_the_engine_refuses(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr(pool_module, "REFUSALS", 10**6)
     starts.always = refused()
-    waiting = Borrower(scripted_pool(), timeout=0.3)
+    waiting = LeaseThread(scripted_pool(), timeout=0.3)
     assert "the last start was refused: backend 'scripted': no target can be started" in str(waiting.join())
 
 
@@ -105,20 +105,20 @@ def test_what_is_wrong_is_told_to_all_who_wait_at_once(scripted_pool, starts) ->
     starts.may_start.clear()
     starts.always = wrong()
     pool = scripted_pool(max=1)
-    borrowers = [Borrower(pool) for _ in range(5)]
+    borrowers = [LeaseThread(pool) for _ in range(5)]
     assert until(lambda: pool.stats().waiting == 5)
     starts.may_start.set()
     assert [str(each.join()) for each in borrowers] == [str(wrong())] * 5
     assert starts.tries == 1
     starts.always = None
-    assert Borrower(pool).join() == "works\n", "who comes later tries again"
+    assert LeaseThread(pool).join() == "works\n", "who comes later tries again"
 
 
 def test_a_failure_by_chance_is_told_to_one(scripted_pool, starts) -> None:
     starts.may_start.clear()
     starts.errors.append(EnvironmentLostError("it went away"))
     pool = scripted_pool(max=1)
-    borrowers = [Borrower(pool) for _ in range(3)]
+    borrowers = [LeaseThread(pool) for _ in range(3)]
     assert until(lambda: pool.stats().waiting == 3)
     starts.may_start.set()
     came = [each.join() for each in borrowers]
@@ -168,5 +168,5 @@ def test_who_waits_for_a_place_is_told_when_a_start_has_ended() -> None:
 def test_a_pool_that_starts_few_a_second_serves_all_the_same(scripted_pool, starts) -> None:
     pool = scripted_pool(max=4, start_rate=50.0)
     began = time.monotonic()
-    with all_lent(pool, 4):
+    with all_leased(pool, 4):
         assert time.monotonic() - began >= 3 / 50

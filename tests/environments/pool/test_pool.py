@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from targets.borrowing import LONG, Borrower, all_lent, until
+from targets.lease_threads import LONG, LeaseThread, all_leased, until
 from targets.per_command_local import PerCommandLocal
 from targets.processes import all_gone
 from targets.scripted_starts import ScriptedStartEnvironment
@@ -58,10 +58,10 @@ def test_settings_may_be_given_in_every_form() -> None:
 def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None:
     pool = make(max=1)
     served: list[int] = []
-    with all_lent(pool):
+    with all_leased(pool):
         waiting = []
         for number in range(5):
-            waiting.append(Borrower(pool, lambda _, number=number: served.append(number)))
+            waiting.append(LeaseThread(pool, lambda _, number=number: served.append(number)))
             assert until(lambda: pool.stats().waiting == len(waiting))
     for borrower in waiting:
         borrower.join()
@@ -74,7 +74,7 @@ def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None
 def test_a_wait_has_an_end(make) -> None:
     pool = make(max=1)
     says = "no environment of the pool was free for 0[.]05 s; wait longer"
-    with all_lent(pool), pytest.raises(StartStoppedError, match=says) as error, pool.environment(timeout=0.05):
+    with all_leased(pool), pytest.raises(StartStoppedError, match=says) as error, pool.environment(timeout=0.05):
         pass
     assert error.value.timed_out
     with pool.environment(timeout=LONG) as env:
@@ -84,12 +84,12 @@ def test_a_wait_has_an_end(make) -> None:
 def test_a_wait_ends_with_the_scope_or_the_limit_of_its_thread_or_an_event(make) -> None:
     pool = make(max=1)
     scope, event = CancelScope(), threading.Event()
-    with all_lent(pool):
+    with all_leased(pool):
         waiting = [
-            Borrower(pool, within=scope.active()),
-            Borrower(pool, interrupt=event),
-            Borrower(pool, within=start_limit(0.2)),
-            last := Borrower(pool),
+            LeaseThread(pool, within=scope.active()),
+            LeaseThread(pool, interrupt=event),
+            LeaseThread(pool, within=start_limit(0.2)),
+            last := LeaseThread(pool),
         ]
         assert until(lambda: pool.stats().waiting >= 3)
         scope.cancel()
@@ -104,12 +104,12 @@ def test_a_wait_ends_with_the_scope_or_the_limit_of_its_thread_or_an_event(make)
 def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(scripted_pool, starts) -> None:
     starts.may_start.clear()
     pool, event = scripted_pool(max=1), threading.Event()
-    first = Borrower(pool, interrupt=event)
+    first = LeaseThread(pool, interrupt=event)
     assert until(lambda: starts.starting == 1)
     event.set()
     assert isinstance(first.join(), CallCancelledError)
     starts.may_start.set()
-    assert Borrower(pool).join() == "works\n"
+    assert LeaseThread(pool).join() == "works\n"
     assert starts.tries == 1
 
 
@@ -118,7 +118,7 @@ def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(scripted_pool
 
 def test_idle_ones_above_min_go(make) -> None:
     pool = make(min=1, max=4, idle=0.0, uses=100)
-    with all_lent(pool, 3) as envs:
+    with all_leased(pool, 3) as envs:
         assert len(set(envs)) == 3
     assert until(lambda: pool.stats().idle == 1 and pool.stats().ending == pool.stats().starting == 0)
 
@@ -189,10 +189,10 @@ def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(scr
     assert idle(pool, 1)
     starts.may_start.clear()
     runs = threading.Event()
-    lent = Borrower(pool, lambda env: runs.set() or env.execute(f"sleep {nap}"))
+    lent = LeaseThread(pool, lambda env: runs.set() or env.execute(f"sleep {nap}"))
     assert until(runs.is_set)
     assert until(lambda: starts.starting == 1), "which is the one that is kept ready"
-    waiting = [Borrower(pool) for _ in range(3)]
+    waiting = [LeaseThread(pool) for _ in range(3)]
     assert until(lambda: pool.stats().waiting == 3)
     pool.close()
     assert starts.up == starts.starting == 0
@@ -236,14 +236,14 @@ def test_a_start_that_raises_anything_is_told_to_the_one_who_waits(scripted_pool
         patch.setattr(ScriptedStartEnvironment, "prepare", leaves)
         with pytest.raises(SystemExit, match="a callback"), pool.environment(LONG):
             pass
-    assert Borrower(pool).join() == "works\n"
+    assert LeaseThread(pool).join() == "works\n"
 
 
 def test_nothing_is_left_behind_a_pool(make) -> None:
     make().close()  # the loop thread keeps its descriptors
     descriptors = open_descriptors()
     with make(min=4, max=8) as pool, ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda _: Borrower(pool).join(), range(16)))
+        list(threads.map(lambda _: LeaseThread(pool).join(), range(16)))
     assert open_descriptors() <= descriptors
     stats = pool.stats()
     assert (stats.idle, stats.lent, stats.starting, stats.ending, stats.waiting) == (0, 0, 0, 0, 0)

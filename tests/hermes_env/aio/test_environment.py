@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import psutil
 import pytest
-from targets.awaiting import LONG, on_both, until
+from targets.awaiting import LONG, on_both_loops, until
 from targets.processes import all_gone, processes_with
 
 from environments import DeniedError, TerminalError, create_environment
@@ -29,7 +29,7 @@ from hermes_env.aio import AsyncEnvironment, limit_threads
 pytestmark = pytest.mark.anyio
 
 
-@on_both
+@on_both_loops
 async def test_a_session_keeps_its_state(env: AsyncEnvironment, work: Path) -> None:
     await env.execute("export GREETING=hello; cd /")
     result = await env.execute('echo "$GREETING"; pwd')
@@ -57,7 +57,7 @@ async def test_files_are_moved(env: AsyncEnvironment, work: Path, tmp_path: Path
     assert not await env.exists("in")
 
 
-@on_both
+@on_both_loops
 async def test_a_transfer_that_is_cancelled_leaves_no_part_and_nothing_open(work: Path, tmp_path: Path) -> None:
     (work / "large").write_bytes(bytes(30_000_000))
     (tmp_path / "out").mkdir()
@@ -140,7 +140,7 @@ async def test_after_its_block_nothing_is_left(env: AsyncEnvironment, nap: str) 
         await other.execute("true")
 
 
-@on_both
+@on_both_loops
 async def test_a_block_that_is_cancelled_is_cleaned_up_too(nap: str) -> None:
     with anyio.CancelScope() as scope:
         async with AsyncEnvironment("local") as env:
@@ -178,7 +178,7 @@ def test_several_event_loops_use_one_after_the_other(anyio_backend: str, work: P
 class TestCancelled:
     """What is cancelled is ended in the target before the await returns."""
 
-    @on_both
+    @on_both_loops
     async def test_a_command_is_ended_with_its_children(self, env: AsyncEnvironment, nap: str) -> None:
         for run in (env.execute, env.execute_oneshot):
             async with anyio.create_task_group() as group:
@@ -296,7 +296,7 @@ class TestCallbacks:
         await env.execute("echo out; sleep 0.1; echo err >&2", stderr="separate", on_output=note)
         assert pieces == [("out\n", "stdout", threading.get_ident()), ("err\n", "stderr", threading.get_ident())]
 
-    @on_both
+    @on_both_loops
     async def test_what_it_raises_ends_the_command_and_is_raised(self, env: AsyncEnvironment, nap: str) -> None:
         async def refuse(piece: str) -> None:
             raise LookupError(piece)
@@ -305,7 +305,7 @@ class TestCallbacks:
             await env.execute(f"echo begun; sleep {nap}", on_output=refuse)
         assert not processes_with(nap)
 
-    @on_both
+    @on_both_loops
     async def test_it_is_cancelled_with_the_command(self, env: AsyncEnvironment, nap: str) -> None:
         begun, ended = anyio.Event(), anyio.Event()
 
@@ -334,7 +334,7 @@ class TestCallbacks:
         await env.execute("echo out", on_output=run)
         assert outputs == ["beside\n"]
 
-    @on_both
+    @on_both_loops
     async def test_hooks_and_approvals_are_awaited(self, work: Path) -> None:
         loops = []
 

@@ -12,7 +12,7 @@ import anyio
 import anyio.from_thread
 import pytest
 from anyio.lowlevel import current_token
-from targets.awaiting import LONG, on_both
+from targets.awaiting import LONG, on_both_loops
 from targets.processes import all_gone, processes_with
 
 from environments import Process, ProcessEndedError, ProcessTimeoutError
@@ -21,7 +21,7 @@ from hermes_env.aio import AsyncEnvironment
 pytestmark = pytest.mark.anyio
 
 
-@on_both
+@on_both_loops
 async def test_it_is_written_to_and_read(env: AsyncEnvironment) -> None:
     process = await env.start("cat; exit 3")
     await process.write("one\ntwo\n")
@@ -63,7 +63,7 @@ async def test_an_expectation_that_is_cancelled_has_read_nothing(env: AsyncEnvir
     await process.kill()
 
 
-@on_both
+@on_both_loops
 @pytest.mark.parametrize("is_ready", [False, True], ids=["in a new shell", "in a shell that is ready"])
 async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment, nap: str, is_ready: bool) -> None:
     for delay in (0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003, 0.01):
@@ -98,7 +98,7 @@ async def test_a_start_that_is_recorded_and_cancelled_at_its_end_leaves_no_proce
         assert all_gone(nap)
 
 
-@on_both
+@on_both_loops
 async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled(
     env: AsyncEnvironment, nap: str
 ) -> None:

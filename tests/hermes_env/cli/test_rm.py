@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from targets import file_backend
-from targets.command_line import At
+from targets.command_line import RunAtTerminal
 
 FILE_BACKEND = ["-b", file_backend.NAME]
 
@@ -84,17 +84,17 @@ def test_what_to_remove_is_said_in_one_way(hermes_env, target_files) -> None:
 
 
 def test_rm_asks_at_a_terminal_unless_an_option_answers(
-    at_terminal: At, target_files: file_backend.TargetFiles
+    run_at_terminal: RunAtTerminal, target_files: file_backend.TargetFiles
 ) -> None:
     target_files.put("first", task="build")
     target_files.put("second", task="build")
     for answer, code, left in ((b"n\n", 126, 2), (b"y\n", 0, 0)):
-        shown, ended_with = at_terminal("rm", *FILE_BACKEND, "--task", "build", typed=answer)
+        shown, ended_with = run_at_terminal("rm", *FILE_BACKEND, "--task", "build", typed=answer)
         assert "sandbox first of task build" in shown and "sandbox second of task build" in shown
         assert "Remove these 2, with all files in there? [y/N]" in shown
         assert (ended_with, len(target_files.left)) == (code, left)
     for option in ("--yes", "-f"):
         target_files.put("first")
-        shown, ended_with = at_terminal("rm", *FILE_BACKEND, "first", option, typed=b"")
+        shown, ended_with = run_at_terminal("rm", *FILE_BACKEND, "first", option, typed=b"")
         assert (ended_with, target_files.left) == (0, [])
         assert "Remove" not in shown

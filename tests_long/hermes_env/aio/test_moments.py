@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from targets.awaiting import LONG, on_both
+from targets.awaiting import LONG, on_both_loops
 from targets.processes import processes_with
 
 from hermes_env.aio import AsyncEnvironment, aexecute_code
@@ -82,7 +82,7 @@ async def check(
         await env.remove("copy", missing_ok=True)
 
 
-@on_both
+@on_both_loops
 @pytest.mark.parametrize("done", DONE)
 async def test_by_a_scope(env: AsyncEnvironment, nap: str, tmp_path: Path, done: str) -> None:
     await check(in_a_group, done, env, nap, tmp_path)

@@ -6,7 +6,7 @@ import threading
 
 import anyio
 import pytest
-from targets.awaiting import LONG, on_both, until
+from targets.awaiting import LONG, on_both_loops, until
 from targets.processes import processes_with
 
 from code_execution import ToolCall, mcp_tools
@@ -42,7 +42,7 @@ class Service:
             self.ended.set()
 
 
-@on_both
+@on_both_loops
 async def test_tools_are_awaited_on_the_callers_loop(env: AsyncEnvironment) -> None:
     service = Service()
     code = """
@@ -103,7 +103,7 @@ async def test_callbacks_are_awaited_on_the_callers_loop(env: AsyncEnvironment) 
     assert "".join(map(str, told[3:])) == "end\n"
 
 
-@on_both
+@on_both_loops
 async def test_a_cancelled_script_is_ended_with_its_tools_and_what_they_run(env: AsyncEnvironment, nap: str) -> None:
     service = Service()
 

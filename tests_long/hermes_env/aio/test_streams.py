@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from targets.awaiting import LONG, on_both, until
+from targets.awaiting import LONG, on_both_loops, until
 from targets.processes import processes_with
 
 from environments.loop import QUEUED
@@ -15,7 +15,7 @@ from hermes_env.aio import AsyncEnvironment
 pytestmark = pytest.mark.anyio
 
 
-@on_both
+@on_both_loops
 async def test_pieces_come_as_they_are_printed(env: AsyncEnvironment) -> None:
     pieces = []
     command = "echo first; while [ ! -e seen ]; do sleep 0.02; done; echo second; exit 3"
@@ -51,7 +51,7 @@ async def test_a_command_waits_for_its_reader(env: AsyncEnvironment, work: Path)
             break
 
 
-@on_both
+@on_both_loops
 async def test_to_leave_the_loop_and_end_the_stream_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
     async with env.stream(f"echo begun; sleep {nap}") as left:
         async for piece in left:

@@ -206,17 +206,17 @@ def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
     assert run_interruptibly(work, lambda _: told.set(), again=again.set)
 
 
-def test_a_person_sees_how_far_it_is(opens, write, out: Path, nap: str) -> None:
+def test_a_person_sees_how_far_it_is(open_terminal, write, out: Path, nap: str) -> None:
     tasks = write(
         {"id": "a", "command": "true"}, {"id": "b", "command": f"sleep {nap}"}, {"id": "c", "command": "true"}
     )
-    person = opens("batch", tasks, "--out", str(out), "--workers", "2")
-    person.sees("2 of 3 done, 1 running, .*/s, 0:.. left")
-    person.type("\x03")
-    person.sees("ending the running tasks; press Ctrl-C again to exit at once")
-    person.sees("2 success, 1 interrupted in")
-    assert person.sees_the_end() == 130
-    assert person.has_terminal_as_it_was
+    user = open_terminal("batch", tasks, "--out", str(out), "--workers", "2")
+    user.expect("2 of 3 done, 1 running, .*/s, 0:.. left")
+    user.type("\x03")
+    user.expect("ending the running tasks; press Ctrl-C again to exit at once")
+    user.expect("2 success, 1 interrupted in")
+    assert user.wait_for_exit() == 130
+    assert user.has_initial_settings
 
 
 def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from targets.command_line import CommandLine, Opens, Start
+from targets.command_line import CommandLine, OpenTerminal, Start
 from targets.run_record import RunRecord
 
 from environments.conformance.check import wait_until
@@ -65,15 +65,17 @@ def test_a_record_that_cannot_be_written_is_an_error_before_anything_runs(
     assert not (tmp_path / "ran").exists()
 
 
-def test_shell_is_recorded_as_its_terminal_showed_it_without_what_is_typed_unseen(opens: Opens, path: Path) -> None:
-    person = opens("shell", "--record", str(path))
-    person.sees(r"[$#] ")
-    person.type("read -sp 'who? ' word; echo ${#word}\r")
-    person.sees(r"\rwho\? ")
-    person.type("unseen\r")
-    person.sees("6\r\n")
-    person.type("exit 3\r")
-    assert person.program.wait(60) == 3
+def test_shell_is_recorded_as_its_terminal_showed_it_without_what_is_typed_unseen(
+    open_terminal: OpenTerminal, path: Path
+) -> None:
+    user = open_terminal("shell", "--record", str(path))
+    user.expect(r"[$#] ")
+    user.type("read -sp 'who? ' word; echo ${#word}\r")
+    user.expect(r"\rwho\? ")
+    user.type("unseen\r")
+    user.expect("6\r\n")
+    user.type("exit 3\r")
+    assert user.program.wait(60) == 3
     shell = RunRecord(path).one("process")
     assert (shell["status"], shell["exit_code"], shell["pty"]) == ("error", 3, True)
     assert "who? 6\r\n" in shell["output"] and "unseen" not in RunRecord(path).text
