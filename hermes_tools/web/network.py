@@ -1,4 +1,7 @@
-"""Network connections to public and other allowed addresses, with a deadline."""
+"""Network connections to public and other allowed addresses, with a deadline.
+
+The check of addresses prevents server-side request forgery (SSRF), also by DNS rebinding.
+"""
 
 from __future__ import annotations
 
