@@ -114,7 +114,7 @@ _PLAINLY: Mapping[re.Pattern[str], str] = {
 _BY_NAME = re.compile(r"getattr|__dict__|vars\(")
 _QUOTING = word_set("split shlex my raw String glob")
 """Names of functions that split or quote their argument."""
-_RUNS_UNKNOWN = f"{UNSEEN}: a program runs what it makes"
+_RUNS_UNKNOWN = f"{UNSEEN}: a program runs commands made at run time"
 _DOWNLOADERS = word_set(
     "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
     " aws gh ipfs"
@@ -171,9 +171,7 @@ def _program_argument(code: str, command: Command) -> Nested:
         return Nested(texts=(code[1:],))
     if code.lstrip().startswith(UNKNOWN):
         feeding = tuple(fed for word in command.args for fed in word.producers)
-        reason = (
-            reason_against_output(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
-        )
+        reason = reason_against_output(feeding, "a program") if feeding else f"{UNSEEN}: a program is made at run time"
         return Nested(reasons=(reason,) if reason else ())
     return _program_commands(code, command)
 
@@ -200,7 +198,7 @@ def reason_against_output(feeding: Sequence[Command], what: str) -> str:
     """Return the reason against running the output of commands; empty for contents of files."""
     if is_download(feeding):
         return RUNS_DOWNLOAD
-    return "" if is_file_output(feeding) else f"{UNSEEN}: {what} is made while it runs"
+    return "" if is_file_output(feeding) else f"{UNSEEN}: {what} is made at run time"
 
 
 def is_file_output(commands: Sequence[Command]) -> bool:

@@ -63,12 +63,12 @@ def wiped(word: Word, command: Command) -> str | None:
     """
     path = absolute(word, command)
     if path is None:
-        return f"{UNSEEN}: which directory it takes is made while it runs"
+        return f"{UNSEEN}: the directory is made at run time"
     if path in _TEMPORARY and word.glob:
         return None  # temporary files are made to be removed
     lost = _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
     if lost is None and path.startswith("/") and f"{command.start}/".startswith(f"{path}/"):
-        return "the whole working directory, or what is above it"
+        return "the whole working directory or a directory above it"
     return lost
 
 
@@ -84,7 +84,7 @@ def _wiped_at(path: str) -> str | None:
         return "a home directory" if top in _KEPT_DEPTH or top == "root" else f"a directory at the root ({path})"
     inside = parts[depth:]
     if top in (*_KEPT_DEPTH, "root") and len(inside) == 1 and may_be(inside[0], _PRECIOUS):
-        return f"what a home directory keeps in {inside[0]}"
+        return f"the directory {inside[0]} of a home directory"
     return _git_directory(path)
 
 
@@ -92,7 +92,7 @@ def _wiped_here(path: str, command: Command) -> str | None:
     if path == ".":
         return "the whole working directory"
     if set(path.split("/")) == {".."}:
-        return "what is above the working directory"
+        return "a directory above the working directory"
     if command.start.startswith("/"):
         return wiped(Word(posixpath.normpath(posixpath.join(command.start, path))), command)
     return _git_directory(path)
@@ -122,7 +122,7 @@ def swept(word: Word, command: Command) -> str | None:
 def mirrored(word: Word, command: Command) -> str | None:
     """Return the place, local or remote, lost by making a path equal to another."""
     if remote(word):
-        return f"what another machine keeps ({word.text})"
+        return f"files of another machine ({word.text})"
     if lost := wiped(word, command):
         return lost
     path = absolute(word, command) or ""
@@ -142,7 +142,7 @@ def written(word: Word, command: Command) -> str | None:
         inside = path.split("/", 2 if path.startswith("/root/") else 3)[-1]
         if _HISTORIES.fullmatch(inside):
             return f"a history of commands ({inside})"
-        return f"what a home directory is set up by ({inside})" if _SHELL_FILES.fullmatch(inside) else None
+        return f"a configuration or key file of a home directory ({inside})" if _SHELL_FILES.fullmatch(inside) else None
     top = path.split("/", 2)[1]
     kept = top in _SYSTEM - {"var", "run", "usr"} or path.startswith(_KEPT_FILES)
     return f"a file of the system ({path})" if kept and not _OWN.fullmatch(path) else None
@@ -151,7 +151,7 @@ def written(word: Word, command: Command) -> str | None:
 def overwritten(word: Word, command: Command) -> str | None:
     """Return the result of `written`. A path that begins with a part made at run time has a reason of its own."""
     if word.text.startswith(UNKNOWN):
-        return f"{UNSEEN}: which file or device it writes to is made while it runs"
+        return f"{UNSEEN}: the file or device to write is made at run time"
     return written(word, command)
 
 

@@ -1,4 +1,4 @@
-"""Wrappers: programs that run other commands, such as sudo, xargs and ssh. A table, and functions for the rest."""
+"""Wrappers, such as sudo, xargs and ssh, and their nested commands. A table, and functions for the rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A wrapper that runs the words behind its options and operands."""
+    """A wrapper of the words behind its options and operands."""
 
     subcommands: frozenset[str] = frozenset()
     """Subcommands in front of the nested command; empty for a wrapper without subcommands."""
@@ -152,7 +152,7 @@ _EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
 
 
 def evaluated(text: str) -> str:
-    """Return a text that the shell expands once more, such as a prompt, as a here-document for `:`."""
+    """Return a text with a second expansion, such as a prompt, as a here-document for `:`."""
     return f"<<PROMPT\n{text}\nPROMPT\n"
 
 
@@ -162,7 +162,7 @@ def join_path(directory: str, path: str) -> str:
 
 
 def nested_commands(command: Command) -> Nested:
-    """Return the commands and shell texts that a command runs in its turn."""
+    """Return the nested commands and shell texts of a command."""
     found = _variables(command) if command.assignments or command.name in _ASSIGNING else _NONE
     if not command.name:
         return found
@@ -170,7 +170,7 @@ def nested_commands(command: Command) -> Nested:
     if first.producers and "/" in first.text and first.literal:
         return found + _written_script(first, command)
     if UNKNOWN in command.name and not (first.quoted and _PROJECT.match(join_path(command.directory, first.text))):
-        return found + Nested(reasons=(f"{UNSEEN}: what names its program is made while it runs",))
+        return found + Nested(reasons=(f"{UNSEEN}: the name of its program is made at run time",))
     for name in names_of(command, _NAMES):
         if name in _EVALUATORS and (evaluates := _evaluates(command, name)):
             found += Nested(texts=evaluates)
@@ -309,7 +309,7 @@ def _shell_text(words: Sequence[Word], what: str) -> Nested:
     """Return words as a shell text; a reason to ask if the text is unknown."""
     text = " ".join(word.text for word in words)
     feeding = tuple(fed for word in words for fed in word.producers)
-    reason = f"{UNSEEN}: {what} that is made while it runs"
+    reason = f"{UNSEEN}: {what} made at run time"
     if UNKNOWN in text and languages.is_download(feeding):
         return Nested(reasons=(RUNS_DOWNLOAD,))
     if text.strip() == UNKNOWN:
@@ -332,12 +332,12 @@ def _script_of(feeding: Sequence[Command]) -> Nested:
     texts = [one.stdout_text for one in feeding]
     if None not in texts:
         return Nested(texts=("".join(text for text in texts if text),))
-    made = f"{UNSEEN}: a shell reads what is made while it runs"
+    made = f"{UNSEEN}: a shell reads text made at run time"
     return Nested(reasons=(RUNS_DOWNLOAD if languages.is_download(feeding) else made,))
 
 
 def _written_script(word: Word, command: Command) -> Nested:
-    """Return the contents of a script file that the text itself has written."""
+    """Return the contents of a script file written by the text itself."""
     writer = word.producers[-1]
     if writer.name in COPYING:
         sources = Options.of(writer.args, ("-t", "-m", "-o", "-g", "-S"), stop_at_operand=False).operands
@@ -569,7 +569,7 @@ def _make(command: Command) -> Nested:
     texts += [text.partition(";")[2] for text in (options.value("--eval"),) if ";" in text]
     texts += [text.removeprefix("SHELL=") for text in command.texts if text.startswith("SHELL=")]
     if options.value("-f", "--file", "--makefile") in (*INPUT, "/dev/fd/63"):
-        return Nested(texts=tuple(texts), reasons=(f"{UNSEEN}: make reads rules that are made while it runs",))
+        return Nested(texts=tuple(texts), reasons=(f"{UNSEEN}: make reads rules made at run time",))
     return Nested(texts=tuple(texts))
 
 
@@ -578,7 +578,7 @@ def _trap(command: Command) -> Nested:
     if len(words) < 2 or words[0].text in ("-", "-l", "-p"):
         return _NONE
     if words[0].text == UNKNOWN:
-        return Nested(reasons=(f"{UNSEEN}: trap is given a text that is made while it runs",))
+        return Nested(reasons=(f"{UNSEEN}: trap is given a text made at run time",))
     return _shell_text(words[:1], "trap is given a text")
 
 
@@ -636,7 +636,7 @@ def _named_values(command: Command) -> Iterator[tuple[str, Word]]:
 
 
 def _evaluates(command: Command, name: str) -> tuple[str, ...]:
-    """Return the substitutions in arguments that a builtin evaluates once more."""
+    """Return the substitutions in a builtin's arguments, which are evaluated once more."""
     texts = command.texts
     if name in ("let", "complete", "compgen"):
         found = [text for text in texts if "$(" in text or "`" in text]

@@ -186,7 +186,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             brand: The number, or a pattern of numbers, see `dialect.commands.branding`.
         """
 
-    def newcomers(self, brand: int | None) -> Callable[[str], Awaitable[bool]] | None:
+    def new_process_check(self, brand: int | None) -> Callable[[str], Awaitable[bool]] | None:
         """Return a check whether any process may have the marker or the number of a command that begins now.
 
         None if the check needs a query in the target.
@@ -273,7 +273,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     @cached_property
     def files(self) -> ShellFiles:
-        """File transfer and directory entries. A backend may override this with a faster way."""
+        # A backend may override this with a faster way.
         from environments.shell.files import ShellFiles  # most programs transfer no file
         from environments.shell.transfer import Runner
 

@@ -1,4 +1,4 @@
-"""A page: fetched with each redirect checked, and turned into text by its type."""
+"""A web page: fetched with a check of each redirect, and converted into text by its type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hermes_tools.web.convert import ConversionError, converted
 from hermes_tools.web.network import AddressRefusedError, AddressRules, LookupFailedError
 from hermes_tools.web.settings import WebSettings
 
-_MOST_REDIRECTS = 10
+_MAX_REDIRECTS = 10
 _LONGEST_URL = 8000
 _ACCEPT = "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,application/json;q=0.9,*/*;q=0.5"
 
@@ -37,7 +37,7 @@ _MARKS = (
 )
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
-"""Codecs of Python that are no charset of a page. Some take quadratic time."""
+"""Python codecs other than charsets of pages. Some take quadratic time."""
 
 
 class PageError(Exception):
@@ -49,7 +49,7 @@ class _Fetched:
     """A fetched page, without the body."""
 
     url: str
-    """The URL behind all redirects."""
+    """The URL after all redirects."""
     media_type: str
     """Such as `text/html`, or empty if the server does not send it."""
     charset: str
@@ -62,7 +62,7 @@ def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) ->
     Args:
         url: Begins with http:// or https://.
         form: `markdown`, `text` or `html`.
-        settings: Limits, and the allowed hosts and networks that are not public.
+        settings: Limits, and the allow list of hosts and networks that are not public.
         deadline: Ends the work.
 
     Raises:
@@ -93,7 +93,7 @@ def _fetch(url: str, body: BinaryIO, settings: WebSettings, deadline: Deadline) 
     """Fetch a page. The unpacked body goes to the file `body`."""
     with http_client(deadline, AddressRules(settings.allow_private), settings.user_agent) as client:
         place = _checked(url)
-        for _ in range(_MOST_REDIRECTS + 1):
+        for _ in range(_MAX_REDIRECTS + 1):
             try:
                 found = _get(client, place, body, settings.max_bytes)
             except httpx.HTTPError as error:
@@ -101,7 +101,7 @@ def _fetch(url: str, body: BinaryIO, settings: WebSettings, deadline: Deadline) 
             if isinstance(found, _Fetched):
                 return found
             place = _checked(found)
-    raise PageError(f"more than {_MOST_REDIRECTS} redirects")
+    raise PageError(f"more than {_MAX_REDIRECTS} redirects")
 
 
 def _checked(url: str | httpx.URL) -> httpx.URL:

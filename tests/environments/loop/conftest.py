@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from targets.loop_calls import end, others_that_stay, right
+from targets.loop_calls import end, right, unfinished_tasks
 
 from environments import loop
 from environments.loop import LoopThread
@@ -19,6 +19,6 @@ def thread() -> Iterator[LoopThread]:
         assert loop.run(right) == "right"
         made = loop.current()
         yield made
-        left = loop.run(lambda _: others_that_stay())
+        left = loop.run(lambda _: unfinished_tasks())
     end(made)
     assert left == []

@@ -20,11 +20,11 @@ from targets.loop_calls import (
     OUT,
     WHOLE,
     Abandoned,
-    Gone,
-    begun,
+    CallerLeft,
+    begin_call,
     leaving,
     offer,
-    others_that_stay,
+    unfinished_tasks,
     wait_for_ever,
 )
 from targets.signals import raising_at
@@ -82,13 +82,13 @@ def test_an_exception_in_the_callers_thread_cancels_the_work_wherever_it_waits(
     def call() -> None:
         try:
             loop.run(work)
-        except Gone as error:
+        except CallerLeft as error:
             raised.append(error)
 
     caller = threading.Thread(target=call)
     caller.start()
     assert work.waits.wait(LONG)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(caller.ident or 0), ctypes.py_object(Gone))
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(caller.ident or 0), ctypes.py_object(CallerLeft))
     caller.join(LONG)
     assert len(raised) == 1
     assert work.all_steps() == WHOLE
@@ -102,7 +102,7 @@ def test_a_signal_that_raises_cancels_the_work() -> None:
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGUSR1)
         await work(call)
 
-    with raising_at(signal.SIGUSR1, Gone), pytest.raises(Gone):
+    with raising_at(signal.SIGUSR1, CallerLeft), pytest.raises(CallerLeft):
         loop.run(send_and_wait)
     assert work.all_steps() == WHOLE
 
@@ -128,7 +128,7 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
 
     module = SimpleNamespace(get_ident=threading.get_ident, allocate_lock=LateLock)
     monkeypatch.setattr(loop, "_thread", module)
-    with raising_at(signal.SIGUSR1, Gone), pytest.raises(Gone):
+    with raising_at(signal.SIGUSR1, CallerLeft), pytest.raises(CallerLeft):
         loop.run(work)
     assert work.all_steps() == WHOLE
 
@@ -137,12 +137,12 @@ def test_it_is_cancelled_once_however_often_its_caller_leaves(thread: LoopThread
     work = Abandoned(wait_for_ever)
 
     async def scene(_: Call[None]) -> None:
-        call = await begun(work)
+        call = await begin_call(work)
         await loop.in_worker(work.waits.wait, LONG)
         for _times in range(3):
             thread.leave(call)
             await asyncio.sleep(0)
-        assert await others_that_stay() == []
+        assert await unfinished_tasks() == []
 
     loop.run(scene)
     assert work.steps == WHOLE
@@ -163,7 +163,7 @@ def test_a_function_whose_caller_has_left_ends_alone_and_its_thread_works_on(
         offer(call, OUT, b"x")
         await loop.in_worker(block)
 
-    with pytest.raises(Gone):
+    with pytest.raises(CallerLeft):
         loop.run(work, leaving(began))
     release.set()
     assert wait_until(lambda: len(thread._workers._idle) == 1, LONG)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from targets.loop_calls import told_by
+from targets.loop_calls import output_lines
 
 from environments import loop
 
@@ -14,7 +14,7 @@ def test_callbacks_registered_after_the_import_call_and_those_before_it_are_told
         atexit.register(try_a_call, "after:")
         say("main:", loop.run(right))
     """
-    assert told_by(script) == ["main: right", "after: right", f"before: {loop.AT_EXIT}"]
+    assert output_lines(script) == ["main: right", "after: right", f"before: {loop.AT_EXIT}"]
 
 
 def test_a_first_call_at_the_end() -> None:
@@ -23,7 +23,7 @@ def test_a_first_call_at_the_end() -> None:
         from environments import loop
         atexit.register(try_a_call, "after:")
     """
-    assert told_by(script) == ["after: right", f"before: {loop.AT_EXIT}"]
+    assert output_lines(script) == ["after: right", f"before: {loop.AT_EXIT}"]
 
 
 def test_a_call_under_way_in_a_daemon_thread_is_told() -> None:
@@ -48,7 +48,7 @@ def test_a_call_under_way_in_a_daemon_thread_is_told() -> None:
         threading.Thread(target=call, daemon=True).start()
         begun.wait()
     """
-    assert told_by(script) == [loop.AT_EXIT]
+    assert output_lines(script) == [loop.AT_EXIT]
 
 
 def test_work_beside_ends_before_the_program() -> None:
@@ -72,7 +72,7 @@ def test_work_beside_ends_before_the_program() -> None:
         loop.run(work)
         atexit.register(released.set)
     """
-    assert told_by(script) == ["beside", "after it in a worker"]
+    assert output_lines(script) == ["beside", "after it in a worker"]
 
 
 def test_work_beside_that_does_not_end_is_given_up() -> None:
@@ -88,7 +88,7 @@ def test_work_beside_that_does_not_end_is_given_up() -> None:
         loop.run(work)
         say("end")
     """
-    assert told_by(script) == ["end", f"before: {loop.AT_EXIT}"]
+    assert output_lines(script) == ["end", f"before: {loop.AT_EXIT}"]
 
 
 def test_what_is_to_be_closed_is_closed_behind_all_other_work() -> None:
@@ -115,7 +115,7 @@ def test_what_is_to_be_closed_is_closed_behind_all_other_work() -> None:
 
         loop.run(work)
     """
-    assert told_by(script) == ["last work", "fails", "hangs", "closes"]
+    assert output_lines(script) == ["last work", "fails", "hangs", "closes"]
 
 
 def test_a_host_is_looked_up_at_the_end_where_workers_are_lent() -> None:
@@ -129,7 +129,7 @@ def test_a_host_is_looked_up_at_the_end_where_workers_are_lent() -> None:
         say(loop.run(look_up))
         atexit.register(lambda: say(loop.run(look_up)))
     """
-    assert told_by(script) == ["True", "True"]
+    assert output_lines(script) == ["True", "True"]
 
 
 def test_a_loop_that_is_blocked_is_given_up() -> None:
@@ -141,7 +141,7 @@ def test_a_loop_that_is_blocked_is_given_up() -> None:
         loop.current().soon(threading.Event().wait)
         say("end")
     """
-    assert told_by(script) == ["end"]
+    assert output_lines(script) == ["end"]
 
 
 def test_work_whose_caller_has_left_ends_whole_before_the_program() -> None:
@@ -165,7 +165,7 @@ def test_work_whose_caller_has_left_ends_whole_before_the_program() -> None:
             say("left")
         atexit.register(gone.set)
     """
-    assert told_by(script) == ["left", "in a worker True", "ended"]
+    assert output_lines(script) == ["left", "in a worker True", "ended"]
 
 
 def test_work_whose_caller_had_no_time_to_say_that_it_left_ends_whole_before_the_program() -> None:
@@ -199,7 +199,7 @@ def test_work_whose_caller_had_no_time_to_say_that_it_left_ends_whole_before_the
         except KeyboardInterrupt:
             say("left")
     """
-    assert told_by(script) == ["left", "ended"]
+    assert output_lines(script) == ["left", "ended"]
 
 
 def test_a_result_that_nobody_got_is_undone_before_the_program_ends() -> None:
@@ -225,7 +225,7 @@ def test_a_result_that_nobody_got_is_undone_before_the_program_ends() -> None:
 
         loop.run(work, leave)
     """
-    assert told_by(script) == ["undone value"]
+    assert output_lines(script) == ["undone value"]
 
 
 def test_a_worker_works_there() -> None:
@@ -245,7 +245,7 @@ def test_a_worker_works_there() -> None:
         barrier = threading.Barrier(2)
         loop.run(use)
     """
-    assert told_by(script) == ["0 1"]
+    assert output_lines(script) == ["0 1"]
 
 
 def test_a_function_that_blocks_in_a_worker_does_not_keep_the_program() -> None:
@@ -262,7 +262,7 @@ def test_a_function_that_blocks_in_a_worker_does_not_keep_the_program() -> None:
         begun.wait()
         say("end")
     """
-    assert told_by(script) == ["end"]
+    assert output_lines(script) == ["end"]
 
 
 def test_an_error_that_ends_the_program_ends_it_as_ever() -> None:
@@ -279,4 +279,4 @@ def test_an_error_that_ends_the_program_ends_it_as_ever() -> None:
         loop.run(work)
         say("never")
     """
-    assert told_by(script) == ["last right"]
+    assert output_lines(script) == ["last right"]

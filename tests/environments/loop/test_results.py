@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Awaitable
 
 import pytest
-from targets.loop_calls import LONG, Gone, end, in_threads, right
+from targets.loop_calls import LONG, CallerLeft, end, in_threads, right
 
 from environments import TerminalError, loop
 from environments.loop import Call, LoopThread
@@ -62,9 +62,9 @@ def test_what_work_returns_is_the_callers_alone() -> None:
 
 def test_a_coroutine_function_that_raises_before_it_has_a_coroutine() -> None:
     def work(call: Call[None]) -> Awaitable[None]:
-        raise Gone
+        raise CallerLeft
 
-    with pytest.raises(Gone):
+    with pytest.raises(CallerLeft):
         loop.run(work)
 
 

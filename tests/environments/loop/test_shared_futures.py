@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from targets.loop_calls import NEVER, Gone
+from targets.loop_calls import NEVER, CallerLeft
 
 from environments import loop
 from environments.loop import Call
@@ -22,9 +22,9 @@ def test_done_within() -> None:
         assert await loop.done_within(future, 0)
         assert await loop.done_within(future, 0)
         failed = turn.create_future()
-        turn.call_soon(failed.set_exception, Gone())
+        turn.call_soon(failed.set_exception, CallerLeft())
         assert await loop.done_within(failed, NEVER)
-        with pytest.raises(Gone):
+        with pytest.raises(CallerLeft):
             failed.result()
 
     loop.run(work)
@@ -52,7 +52,7 @@ def test_who_stops_waiting_for_a_shared_future_does_not_cancel_it() -> None:
 
 
 def test_each_who_waits_for_a_shared_future_gets_its_error() -> None:
-    error = Gone()
+    error = CallerLeft()
 
     async def work(call: Call[None]) -> None:
         future = asyncio.get_running_loop().create_future()

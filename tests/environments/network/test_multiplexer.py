@@ -11,7 +11,7 @@ from collections.abc import Callable
 from unittest import mock
 
 import pytest
-from targets.proxied import Names, proxied, rest_of, web
+from targets.local_proxy import NameTable, local_proxy, rest_of, web
 
 from environments.loop import run
 from environments.network.multiplexer import HEAD, MAX_CONNECTIONS, MAX_FRAME, WINDOW, Multiplexer, TargetConnection
@@ -227,7 +227,7 @@ def test_ten_thousand_connections_are_bounded_and_others_are_answered_503() -> N
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     try:
-        with web() as server, proxied(server.place, lookup=Names()) as here:
+        with web() as server, local_proxy(server.place, lookup=NameTable()) as here:
             held = [here.connected() for _ in range(MAX_CONNECTIONS)]
             refused = 0
             for _ in range(9_744 // 16):
@@ -253,7 +253,7 @@ def test_ten_thousand_connections_are_bounded_and_others_are_answered_503() -> N
 def test_a_client_that_reads_nothing_holds_up_no_other() -> None:
     listener = socket.create_server(("127.0.0.2", 0))
     place = f"127.0.0.2:{listener.getsockname()[1]}"
-    with listener, web() as server, proxied(place, server.place) as here, here.connected() as deaf:
+    with listener, web() as server, local_proxy(place, server.place) as here, here.connected() as deaf:
         deaf.sendall(f"CONNECT {place} HTTP/1.1\r\n\r\n".encode())
         with listener.accept()[0] as flood:
             flood.settimeout(1)

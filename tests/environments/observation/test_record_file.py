@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from targets.recorded import Recorded
+from targets.run_record import RunRecord
 
 from environments import BaseEnvironment, create_environment
 from environments.errors import SettingsError
@@ -37,7 +37,7 @@ def test_a_new_file_is_for_this_user_alone_and_one_that_is_there_is_added_to(pat
     with made(path) as env:
         env.execute("true")
     assert path.read_text().startswith(first) and stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert len(Recorded(path).kind("command")) == 2
+    assert len(RunRecord(path).kind("command")) == 2
 
 
 def test_it_is_where_the_process_was_when_it_was_asked_for(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -47,7 +47,7 @@ def test_it_is_where_the_process_was_when_it_was_asked_for(path: Path, tmp_path:
         monkeypatch.chdir("/")
         env.execute("true")
         other.execute("true")
-    assert Recorded(path).one("command") and Recorded(tmp_path / "home").one("command")
+    assert RunRecord(path).one("command") and RunRecord(tmp_path / "home").one("command")
 
 
 def test_a_link_is_not_followed(path: Path, tmp_path: Path):
@@ -87,7 +87,7 @@ def test_lines_of_many_threads_and_environments_stay_whole(path: Path):
     with made(path) as env, made(path) as other, ThreadPoolExecutor(8) as threads:
         for place in (env, other):
             list(threads.map(lambda n, place=place: place.execute_oneshot(f"printf '%0{SIZE}d' {n}"), range(20)))
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert len(seen.of("run")) == 1 and len(seen.kind("command")) == 40
     assert {len(each["output"]) for each in seen.kind("command")} == {SIZE}
     assert {each["environment"] for each in seen.kind("command")} == {"local 1", "local 2"}
@@ -110,7 +110,7 @@ env.cleanup()
 
 def test_a_forked_process_has_a_run_of_its_own(path: Path):
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, path], check=True)
-    seen = Recorded(path)
+    seen = RunRecord(path)
     parent, child = seen.kind("command")
     assert parent["run"] != child["run"] and parent["id"] != child["id"]
     assert len({each["pid"] for each in seen.of("run")}) == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
@@ -149,7 +149,7 @@ def test_reading_a_file_that_never_ends_is_left_when_the_script_has_ended(
     monkeypatch.setattr(files, "read", lambda path, limit=None: ShellFiles.read(files, path, limit))  # type: ignore[arg-type]
     monkeypatch.setattr(shell_files, "printing", lambda path, limit: f"sleep {nap}")
     scope = CancelScope()
-    threading.Thread(target=lambda: (wait_until(lambda: bool(having(nap)), 60), scope.cancel())).start()
+    threading.Thread(target=lambda: (wait_until(lambda: bool(processes_with(nap)), 60), scope.cancel())).start()
     with scope.active():
         assert patch(env, str(tmp_path / "a"), "x", "y") == {"error": "it was interrupted; no file was changed"}
     monkeypatch.undo()
