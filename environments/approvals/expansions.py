@@ -22,7 +22,7 @@ from environments.approvals.quoting import (
     unescaped,
 )
 from environments.approvals.state import KNOWN, UNKNOWN_VALUE, Assignment, ReaderState
-from environments.approvals.syntax import touching
+from environments.approvals.syntax import adjoining
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -71,7 +71,7 @@ class Expander:
 
     def words(self, nodes: Sequence[Node]) -> list[Word]:
         """Expand words."""
-        return [word for group in touching(self._state.source, nodes) for word in self.words_of(group)]
+        return [word for group in adjoining(self._state.source, nodes) for word in self.words_of(group)]
 
     def word(self, nodes: Sequence[Node]) -> Word:
         """Expand nodes to a single word without splitting."""
@@ -101,7 +101,7 @@ class Expander:
         is_append = any(child.type == "+=" for child in node.children)
         if right is None or right.type != "array":
             return Assignment(name, (self.word([right] if right else []),), is_element, is_append)
-        groups = list(touching(self._state.source, right.children[1:-1]))
+        groups = list(adjoining(self._state.source, right.children[1:-1]))
         value = tuple(word for group in groups for word in self.words_of(group))
         named = any(self._state.raw(group[0]).startswith(b"[") for group in groups)
         return Assignment(name, value, named, is_append, is_array=True)

@@ -273,7 +273,7 @@ class _Program:
         self._literals = [text for kind, text in self._tokens if kind == "string"]
 
     def read(self) -> None:
-        """Go through all calls."""
+        """Collect the commands of all calls."""
         self._match_whole_program()
         calls = _SHELL_CALLS | _REMOVES | (_WITH_MODULE if _MODULES.search(self._code) else frozenset())
         for at, (kind, text) in enumerate(self._tokens[:-2]):

@@ -6,7 +6,7 @@ import posixpath
 import re
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word, word_set
-from environments.approvals.globs import may_be
+from environments.approvals.globs import matching_names
 
 _HOME = "/home/user"
 _SYSTEM = word_set("bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run")
@@ -66,29 +66,29 @@ def wiped(word: Word, command: Command) -> str | None:
         return f"{UNSEEN}: the directory is made at run time"
     if path in _TEMPORARY and word.glob:
         return None  # temporary files are made to be removed
-    lost = _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
+    lost = _wiped_absolute(path) if path.startswith("/") else _wiped_relative(path, command)
     if lost is None and path.startswith("/") and f"{command.start}/".startswith(f"{path}/"):
         return "the whole working directory or a directory above it"
     return lost
 
 
-def _wiped_at(path: str) -> str | None:
+def _wiped_absolute(path: str) -> str | None:
     parts = path.split("/")[1:]
     if parts == [""]:
         return "the whole file system (/)"
-    if may_be(parts[0], _SYSTEM) and not _OWN.fullmatch(path):
+    if matching_names(parts[0], _SYSTEM) and not _OWN.fullmatch(path):
         return f"a directory of the system ({path})"
-    top = "home" if may_be(parts[0], ("home",)) else parts[0]
+    top = "home" if matching_names(parts[0], ("home",)) else parts[0]
     depth = _KEPT_DEPTH.get(top, 1)
     if len(parts) <= depth:
         return "a home directory" if top in _KEPT_DEPTH or top == "root" else f"a directory at the root ({path})"
     inside = parts[depth:]
-    if top in (*_KEPT_DEPTH, "root") and len(inside) == 1 and may_be(inside[0], _PRECIOUS):
+    if top in (*_KEPT_DEPTH, "root") and len(inside) == 1 and matching_names(inside[0], _PRECIOUS):
         return f"the directory {inside[0]} of a home directory"
     return _git_directory(path)
 
 
-def _wiped_here(path: str, command: Command) -> str | None:
+def _wiped_relative(path: str, command: Command) -> str | None:
     if path == ".":
         return "the whole working directory"
     if set(path.split("/")) == {".."}:
@@ -100,7 +100,7 @@ def _wiped_here(path: str, command: Command) -> str | None:
 
 def _git_directory(path: str) -> str | None:
     name = posixpath.basename(path)
-    return "the history of a repository (.git)" if name[:1] == "." and may_be(name, (".git",)) else None
+    return "the history of a repository (.git)" if name[:1] == "." and matching_names(name, (".git",)) else None
 
 
 def wiped_beyond_here(word: Word, command: Command) -> str | None:
@@ -168,7 +168,7 @@ def secret(word: Word, command: Command) -> str | None:
     if path is None:
         return None
     path = posixpath.normpath(posixpath.join(command.start, path)) if command.start else path
-    lost = _wiped_at(path) if path.startswith("/") else None
+    lost = _wiped_absolute(path) if path.startswith("/") else None
     return path if _SECRETS.fullmatch(path) or lost == "a home directory" else None
 
 

@@ -20,13 +20,13 @@ from environments.approvals.expansions import UNCLEAR, Expander
 from environments.approvals.outputs import Flow, concatenated, either, known_output, known_stdout
 from environments.approvals.state import UNKNOWN_VALUE, Array, Assignment, Function, ReaderState, Variables, one_word
 from environments.approvals.syntax import (
-    begins_line,
-    ends_clearly,
+    adjoining,
+    has_clear_end,
+    has_newline_between,
+    is_fork_bomb,
     is_here_string,
     parse,
-    starts_itself,
     test_words,
-    touching,
 )
 from environments.approvals.wrappers import nested_commands, stand_in_files
 
@@ -296,7 +296,7 @@ class _Reader:
             self.state.functions[text] = function = Function(text, body, self.state.source)
             self._uncalled.append(function)
             self._budget.spend(body.end_byte - body.start_byte)
-            if starts_itself(name, body):
+            if is_fork_bomb(name, body):
                 self.state.findings.append("it is a fork bomb: a function that starts itself over and over")
         if redirects := self._redirects(node.children_by_field_name("redirect")).redirects:
             self.commands.append(self._command((), (), redirects))
@@ -346,7 +346,7 @@ class _Reader:
         return self._after_heredoc(line, flow)
 
     def _bare_redirect(self, node: Node, stdin: Flow) -> Flow:
-        """`$(<file)`."""
+        """Read `$(<file)`."""
         line = self._redirects([node])
         return self._run(line.words, (), (), line.redirects, line.stdin)
 
@@ -367,7 +367,7 @@ class _Reader:
                 self._redirect(node, line, here_string=is_here_string(node, before))
             elif node.type == "herestring_redirect":
                 named = [child for child in node.children if child.is_named]
-                groups = touching(self.state.source, named)
+                groups = adjoining(self.state.source, named)
                 line.documents.append("".join(self._expander.word(group).text for group in groups) + "\n")
             elif node.type == "heredoc_redirect":
                 self._document(node, line)
@@ -380,7 +380,7 @@ class _Reader:
     def _redirect(self, node: Node, line: _Line, *, here_string: bool) -> None:
         """Expand `> file` or `3< file`; also a `<<<` behind another redirection, by the node type of tree-sitter."""
         number = self.state.text(node.child_by_field_name("descriptor"))
-        first, *others = list(touching(self.state.source, node.children_by_field_name("destination"))) or [[]]
+        first, *others = list(adjoining(self.state.source, node.children_by_field_name("destination"))) or [[]]
         target = self.state.resolve(self._expander.word(first)) if first else Word("-")
         for group in others:
             line.words += self._expander.words_of(group)
@@ -404,7 +404,7 @@ class _Reader:
             text = self.state.text(body) if raw else self._expander.document(body)
             if node.children[0].type == "<<-":
                 text = re.sub(r"^\t+", "", text, flags=re.MULTILINE)
-        if not ends_clearly(self.state.source, node, re.sub(r"['\"\\]", "", start)):
+        if not has_clear_end(self.state.source, node, re.sub(r"['\"\\]", "", start)):
             self.state.unread = f"{UNSEEN}: the end of a here-document is not clear"
         before = node.prev_sibling
         if (
@@ -440,7 +440,7 @@ class _Reader:
         if node.type == "test_command":
             children = list(test_words(node))
         elif node.start_point.row != node.end_point.row:
-            if any(begins_line(source, before, child) for before, child in pairwise(children)):
+            if any(has_newline_between(source, before, child) for before, child in pairwise(children)):
                 self.state.unread = UNCLEAR
         elif self.state.value("@") is None and _ARGUMENTS.fullmatch(self.state.text(node)):
             return ()
@@ -452,7 +452,7 @@ class _Reader:
         assignments: list[Assignment] = []
         declared: list[Assignment] = []
         redirects: list[Node] = []
-        for group in touching(self.state.source, children):
+        for group in adjoining(self.state.source, children):
             first = group[0]
             if first.type.endswith("_redirect"):
                 redirects += group
@@ -546,7 +546,7 @@ class _Reader:
         elif found.commands or found.texts:
             self._read_nested(command, found, stdin)
         self.state.record_writes(command)
-        if command.stdout_text and any(">" in one.operator for one in command.redirects):  # wherever it goes
+        if command.stdout_text and any(">" in one.operator for one in command.redirects):  # to whichever file
             return (replace(command, stdout_text=None),)
         return (command,)
 
