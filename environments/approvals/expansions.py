@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from environments.approvals.budget import MAX_VALUE, Budget
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
-from environments.approvals.outputs import Flow, printed_by
-from environments.approvals.paths import holds_secret
+from environments.approvals.outputs import Flow, known_output
+from environments.approvals.paths import is_secret_name
 from environments.approvals.quoting import (
     Piece,
     ansi_c,
@@ -184,7 +184,7 @@ class Expander:
         if text.startswith("`") and ("``" in text or "\\" in text):  # tree-sitter parses them wrongly
             self._state.unread = UNCLEAR
         flow = self._run(node.children, ())
-        output = printed_by(flow)
+        output = known_output(flow)
         output = UNKNOWN if output is None or len(output) > MAX_VALUE else output.rstrip("\n")
         return [self._loose(Piece(output, quoted, expanded=True, producers=flow))]
 
@@ -287,7 +287,7 @@ class Expander:
         items = self._state.value("@" if name.isdigit() and name != "0" else name)
         if items is None:
             self._state.has_used_unset |= name not in KNOWN
-            told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
+            told = (Command((Word("printenv"), Word(name))),) if is_secret_name(name) else ()
             return [Piece(KNOWN.get(name, UNKNOWN), quoted and name != "@", expanded=True, producers=told)]
         if name.isdigit() and name != "0":
             position = int(name[:6])

@@ -32,7 +32,7 @@ _SHELL_FILES = re.compile(
 _HARMLESS_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty\d*|ptmx|fd/.*|shm/.*|pts/.*|tcp/.*|udp/.*)"
 )
-_KEPT_FILES = tuple(
+_PROTECTED_FILES = tuple(
     word_set("/usr/bin/ /usr/sbin/ /usr/lib/ /var/spool/cron /var/run/docker.sock /var/log/ /var/lib/dpkg/")
 )
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
@@ -61,7 +61,7 @@ def wiped(word: Word, command: Command) -> str | None:
         word: The path.
         command: The command with this argument. Its directory resolves a relative path.
     """
-    path = absolute(word, command)
+    path = normalized_path(word, command)
     if path is None:
         return f"{UNSEEN}: the directory is made at run time"
     if path in _TEMPORARY and word.glob:
@@ -121,11 +121,11 @@ def swept(word: Word, command: Command) -> str | None:
 
 def mirrored(word: Word, command: Command) -> str | None:
     """Return the place, local or remote, lost by making a path equal to another."""
-    if remote(word):
+    if is_remote(word):
         return f"files of another machine ({word.text})"
     if lost := wiped(word, command):
         return lost
-    path = absolute(word, command) or ""
+    path = normalized_path(word, command) or ""
     own = not path.startswith("/") or path.split("/")[1] in _WORKPLACES or _OWN.fullmatch(path)
     within = bool(command.start) and path.startswith(command.start.rstrip("/") + "/")
     return None if own or within else f"a directory elsewhere ({path})"
@@ -133,7 +133,7 @@ def mirrored(word: Word, command: Command) -> str | None:
 
 def written(word: Word, command: Command) -> str | None:
     """Return the file lost by writing or removing a path; None for a file of the user's own."""
-    path = absolute(word, command)
+    path = normalized_path(word, command)
     if path is None or not path.startswith("/"):
         return None
     if path.startswith("/dev/"):
@@ -144,7 +144,7 @@ def written(word: Word, command: Command) -> str | None:
             return f"a history of commands ({inside})"
         return f"a configuration or key file of a home directory ({inside})" if _SHELL_FILES.fullmatch(inside) else None
     top = path.split("/", 2)[1]
-    kept = top in _SYSTEM - {"var", "run", "usr"} or path.startswith(_KEPT_FILES)
+    kept = top in _SYSTEM - {"var", "run", "usr"} or path.startswith(_PROTECTED_FILES)
     return f"a file of the system ({path})" if kept and not _OWN.fullmatch(path) else None
 
 
@@ -157,14 +157,14 @@ def overwritten(word: Word, command: Command) -> str | None:
 
 def device(word: Word, command: Command) -> str | None:
     """Return a device other than terminals, `/dev/null` and the like; also a path made at run time."""
-    path = absolute(word, command) or UNKNOWN
+    path = normalized_path(word, command) or UNKNOWN
     disk = path.startswith("/dev/") and not _HARMLESS_DEVICES.fullmatch(path)
     return path if disk or word.text.startswith(UNKNOWN) else None
 
 
 def secret(word: Word, command: Command) -> str | None:
     """Return a file with keys or passwords, or a directory with such files; None for other paths."""
-    path = absolute(word, command)
+    path = normalized_path(word, command)
     if path is None:
         return None
     path = posixpath.normpath(posixpath.join(command.start, path)) if command.start else path
@@ -172,17 +172,17 @@ def secret(word: Word, command: Command) -> str | None:
     return path if _SECRETS.fullmatch(path) or lost == "a home directory" else None
 
 
-def holds_secret(variable: str) -> bool:
+def is_secret_name(variable: str) -> bool:
     """Return True for a variable named like a key or a password."""
     return bool(_SECRET_NAMES.fullmatch(variable))
 
 
-def remote(word: Word) -> bool:
+def is_remote(word: Word) -> bool:
     """Return True for a place on another machine: `host:path`, `s3://bucket`."""
     return bool(_REMOTE.fullmatch(word.text))
 
 
-def absolute(word: Word, command: Command) -> str | None:
+def normalized_path(word: Word, command: Command) -> str | None:
     """Return a path without `..`, without wildcards at its end, and with a fixed home directory for `~`.
 
     A relative path is resolved against the start of the text. An unknown path is None.
@@ -201,12 +201,12 @@ def absolute(word: Word, command: Command) -> str | None:
         text = rest if rest.startswith("/") else text  # the path where the unknown part is empty
     text = text.replace(UNKNOWN, "unknown")
     parts = posixpath.normpath("/" + text.lstrip("/") if text.startswith("/") else text).split("/")
-    while len(parts) > 1 and _is_everything(parts[-1], word):
+    while len(parts) > 1 and _is_wildcard(parts[-1], word):
         parts.pop()
-    if len(parts) == 1 and _is_everything(parts[0], word):
+    if len(parts) == 1 and _is_wildcard(parts[0], word):
         return "."
     return "/".join(parts) or "/"
 
 
-def _is_everything(part: str, word: Word) -> bool:
+def _is_wildcard(part: str, word: Word) -> bool:
     return word.glob and any(sign in part for sign in "*?[") and not _GLOBS.sub("", part).strip("!^")

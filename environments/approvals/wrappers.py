@@ -21,7 +21,7 @@ from environments.approvals.command import (
     after_dashes,
     word_set,
 )
-from environments.approvals.destruction import narrows, roots_of
+from environments.approvals.destruction import find_roots, is_narrowed
 from environments.approvals.globs import names_of
 from environments.approvals.guesses import MAX_GUESSES, guesses
 
@@ -357,12 +357,12 @@ _FD_VALUED = word_set(
 _XARGS_VALUED = word_set("-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file")
 
 
-def listed(command: Command) -> tuple[str, ...]:
+def stand_in_files(command: Command) -> tuple[str, ...]:
     """Return a stand-in for the listed files of each directory: `DIR/*` for all files, `DIR/found` for some."""
     if command.name == "find":
-        roots = tuple(word.text for word in roots_of(command))
+        roots = tuple(word.text for word in find_roots(command))
         roots = roots if len(roots) <= _MOST_NAMES else (UNKNOWN,)
-        return tuple(f"{root.rstrip('/')}/{'found' if narrows(command) else '*'}" for root in roots)
+        return tuple(f"{root.rstrip('/')}/{'found' if is_narrowed(command) else '*'}" for root in roots)
     if command.name in ("fd", "fdfind"):
         return _listed_by_fd(command)
     if command.name == "ls":
