@@ -13,10 +13,10 @@ from targets.docker_fixtures import MakeDocker
 LARGE = 3_000_000
 
 
-def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
+def test_the_shell_of_a_cancelled_transfer_survives(
     docker_environment: MakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was given up while its command was ended, and waited for in vain, twice, for as long as a shell is given."""
+    """A shell abandoned while its command ends would cost two full time-outs."""
     monkeypatch.setattr("environments.progress.INTERVAL", 0)
     killed_shells = record_killed_shells(monkeypatch)
     here = tmp_path / "here"

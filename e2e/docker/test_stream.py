@@ -19,14 +19,14 @@ def with_stream(
     *argv: str,
     terminal: Terminal | None = None,
 ) -> None:
-    """Run a program in the container, and do some work on the loop with its stream."""
+    """Run a program in the container, and a coroutine function with the program's stream on the loop."""
     env.execute("true")
     stream = env.open_stream(argv, terminal)
 
     run(lambda _: converse(stream, work))
 
 
-def test_a_stream_that_is_closed_ends_and_takes_nothing_more(shared):
+def test_a_closed_stream_ends_and_accepts_no_data(shared):
     async def work(stream: Stream, recorder: StreamRecorder) -> None:
         assert await stream.exit_code(0.05) is None
         assert not recorder.ends
@@ -40,7 +40,7 @@ def test_a_stream_that_is_closed_ends_and_takes_nothing_more(shared):
     with_stream(shared, work, "/bin/sh")
 
 
-def test_streams_are_kept_apart_and_end_with_the_exit_code(shared):
+def test_stdout_and_stderr_are_separate_and_end_with_the_exit_code(shared):
     async def work(stream: Stream, recorder: StreamRecorder) -> None:
         stream.write(b"\0\xff" * 100_000)
         stream.close_write()
@@ -68,7 +68,7 @@ def test_a_paused_stream_holds_its_process_back_and_loses_nothing(shared):
     with_stream(shared, work, "/bin/sh", "-c", f"head -c {size} /dev/zero")
 
 
-def test_a_process_that_reads_no_more_is_told_and_holds_nothing_up(shared):
+def test_input_of_a_process_that_has_ended_is_dropped_without_delay(shared):
     async def work(stream: Stream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * 20_000_000)
         await stream.drain()

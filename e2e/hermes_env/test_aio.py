@@ -1,4 +1,4 @@
-"""What is cancelled is ended in a container before the await returns."""
+"""Cancelled work has ended in the container when the await returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[AsyncEnvironment]:
-    """One container for all of these tests."""
+    """Start a container for all tests of the module."""
     with create_environment("docker", image=PYTHON_IMAGE) as beneath:
         yield AsyncEnvironment.of(beneath)
 

@@ -1,4 +1,4 @@
-"""`hermes-env shell` in a container, by a user at a real pseudo-terminal."""
+"""`hermes-env shell` in a container, on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments.conformance.check import wait_until
 IN_DOCKER = ("shell", "-b", "docker", "--set", f"image={PYTHON_IMAGE}")
 
 
-def test_programs_there_know_the_window_and_the_kind_of_terminal(open_terminal: OpenTerminal, nap: str) -> None:
+def test_programs_have_the_size_and_the_type_of_the_terminal(open_terminal: OpenTerminal, nap: str) -> None:
     user = open_terminal(*IN_DOCKER)
     user.type("stty size; echo $TERM\r")
     user.expect("33 111\r\nxterm-256color\r\n")
@@ -28,7 +28,7 @@ def test_programs_there_know_the_window_and_the_kind_of_terminal(open_terminal: 
     assert user.has_initial_settings
 
 
-def test_where_there_is_no_bash_it_is_sh(open_terminal: OpenTerminal) -> None:
+def test_an_image_without_bash_gets_sh(open_terminal: OpenTerminal) -> None:
     user = open_terminal("shell", "-b", "docker", "--set", f"image={MINIMAL_IMAGE}", "--cwd", "/tmp")
     user.type('echo "in $PWD ${BASH_VERSION-without bash}"\r')
     user.expect("in /tmp without bash\r\n")
@@ -36,7 +36,7 @@ def test_where_there_is_no_bash_it_is_sh(open_terminal: OpenTerminal) -> None:
     assert user.wait_for_exit() == 3
 
 
-def test_a_container_that_is_removed_is_an_error_and_gives_the_terminal_back(
+def test_a_removed_container_is_an_error_and_the_terminal_is_restored(
     open_terminal: OpenTerminal, engine: docker.DockerClient
 ) -> None:
     user = open_terminal(*IN_DOCKER)

@@ -1,4 +1,4 @@
-"""Records and spans of commands in a container: the start, the loss, the script, the container's name."""
+"""Records and spans of commands in a container: start, loss, scripts and the container's name."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_a_script_and_its_commands_are_recorded_and_are_spans_with_the_container
     assert ["script", "tool_call", "command"] in seen.ways_down() and ["script", "start"] in seen.ways_down()
     assert {each["environment"] for each in seen.all} == {"docker 1"}
     assert seen.one("start")["target"].startswith("container ")
-    assert any("start" in each["text"] for each in seen.of("note")), "what a start is doing"
+    assert any("start" in each["text"] for each in seen.of("note")), "the steps of a start"
     named = {each.name: dict(each.attributes or {}).get("container.id") for each in spans.get_finished_spans()}
     assert named["start docker"] == named["command docker"] == container
 
 
-def test_a_lost_target_and_what_was_printed_by_then_are_recorded(
+def test_a_lost_target_and_the_output_until_then_are_recorded(
     docker_environment: Callable[..., BaseEnvironment], container_of: Callable, path: Path
 ):
     env = docker_environment(record=path)

@@ -1,4 +1,4 @@
-"""Environments of a pool that begin anew, on engines."""
+"""Reset of a pool's environments, on engines."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class PatternError(Exception):
 
 
 def names_command(where: str, prefilters: Sequence[str]) -> str:
-    """Return the command that prints the kind of a place, and relative paths of files and links, each with a NUL."""
+    """Return a command to print the kind of a place, and relative paths of files and links, each with a NUL."""
     find = f"find . {_pruned()} \\( -type f -o -type l \\){_named(prefilters)} -print0"
     return f"""{_at_place(where)}
 echo $kind
@@ -51,11 +51,11 @@ LC_ALL=C exec {find} 2>/dev/null"""
 
 
 def content_command(where: str, pattern: str, prefilters: Sequence[str], mode: OutputMode, context: int) -> str:
-    """Return the command that prints the kind of a place, the name of the search program, and its output.
+    """Return a command to print the kind of a place, the name of the search program, and its output.
 
     With `content` the output is the path, NUL, the line's number, `:` or (of context) `-`, the line and a newline; with
     `count` the path, NUL, a number, which may be 0, and a newline; with `files_only` the same or the path and NUL.
-    BusyBox's grep prints a colon, or a hyphen, in place of NUL. Its file identifies it.
+    BusyBox's grep prints a colon, or a hyphen, in place of NUL. The file of the program reveals BusyBox.
 
     Raises:
         PatternError: No engine takes the pattern.

@@ -78,7 +78,7 @@ def _of_html(data: bytes, order: Order) -> tuple[str, str]:
     import lxml.html
 
     try:
-        tree = lxml.html.document_fromstring(_decoded(data, order["charsets"]))
+        tree = lxml.html.document_fromstring(_decode(data, order["charsets"]))
     except lxml.html.etree.ParserError:  # the page is empty
         return "", ""
     tree.make_links_absolute(order["url"], handle_failures="ignore")
@@ -86,7 +86,7 @@ def _of_html(data: bytes, order: Order) -> tuple[str, str]:
     return title, _main_text(tree, order) or _all_text(tree)
 
 
-def _decoded(data: bytes, charsets: list[str]) -> str:
+def _decode(data: bytes, charsets: list[str]) -> str:
     from trafilatura.utils import decode_file
 
     for name in (*charsets, "utf-8", "cp1252"):

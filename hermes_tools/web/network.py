@@ -1,4 +1,7 @@
-"""Network connections to public and other allowed addresses, with a deadline."""
+"""Network connections to public and other allowed addresses, with a deadline.
+
+The check of addresses prevents server-side request forgery (SSRF), also by DNS rebinding.
+"""
 
 from __future__ import annotations
 
@@ -67,11 +70,11 @@ class AddressRules:
         if _normal(host) in self._hosts:
             return
         if _normal(host) in _METADATA_HOSTS:
-            raise _refused(host, "is the metadata service of a cloud")
+            raise _refusal(host, "is the metadata service of a cloud")
         for _, (text, *_rest) in found:
             address = ip_address(text.partition("%")[0])
             if not is_public(address) and not any(address in network for network in self._networks):
-                raise _refused(host, "has an address that is not public")
+                raise _refusal(host, "has an address that is not public")
 
 
 class CheckedNetwork(httpcore.NetworkBackend):
@@ -200,7 +203,7 @@ def _normal(host: str) -> str:
     return host.lower().strip("[]").rstrip(".")
 
 
-def _refused(host: str, reason: str) -> AddressRefusedError:
+def _refusal(host: str, reason: str) -> AddressRefusedError:
     return AddressRefusedError(f"{host} {reason}: not read; if you trust it, name it in web.allow_private")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 
+from environments import BaseEnvironment
 from environments.conformance.check import wait_until
 
 
@@ -42,3 +43,8 @@ def is_dead(pid: int) -> bool:
 def all_gone(argument: str) -> bool:
     """Return True if within two seconds no process is left with a text in its arguments."""
     return wait_until(lambda: not processes_with(argument), 2)
+
+
+def newest_pid(env: BaseEnvironment) -> int:
+    """Return the id of the newest process of a target. The look starts a process of its own."""
+    return int(env.execute_oneshot("read -r _ _ _ _ newest </proc/loadavg; echo $newest").output)

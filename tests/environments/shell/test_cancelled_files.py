@@ -64,7 +64,7 @@ def test_a_part_of_a_file_is_never_there(make: Make, tmp_path: Path, places: tup
 
 
 @pytest.mark.parametrize("make", [local, without_bash], ids=lambda make: make.__name__)
-def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
+def test_the_shell_of_a_cancelled_transfer_survives(
     make: Make, tmp_path: Path, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = places

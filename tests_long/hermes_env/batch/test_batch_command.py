@@ -203,7 +203,7 @@ def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
         press()
         return again.wait(60)
 
-    assert run_interruptibly(work, lambda _: told.set(), again=again.set)
+    assert run_interruptibly(work, lambda _: told.set(), on_second=again.set)
 
 
 def test_a_person_sees_how_far_it_is(open_terminal, write, out: Path, nap: str) -> None:

@@ -68,7 +68,7 @@ def test_a_replacement_that_would_make_gigabytes_is_refused_before_it_is_made(
 def test_many_large_files_in_one_patch_are_refused_with_the_bound(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged_files, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(staged_files, "_MAX_TOTAL_BYTES", 1000)
     for name in "abc":
         (tmp_path / name).write_text("x" * 400)
     answer = apply(env, "".join(f"*** Delete File: {name}\n" for name in "abc"))
