@@ -1,4 +1,4 @@
-"""What a target says: through its shells, through Docker's streams, about its processes; and what is kept of it."""
+"""A target's output: shell frames, Docker's frames, process tables, and the bounded capture of a command's output."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_a_stop_and_a_continuation_leave_it_as_it_was(opens: Opens) -> None:
     person.sees(PROMPT)
     raw = person.settings()
     person.program.send_signal(signal.SIGSTOP)
-    person.set(person.found_settings)  # as the shell does that sees it stop
+    person.set(person.found_settings)  # as the user's shell does when the job stops
     person.resize(15, 51)
     person.program.send_signal(signal.SIGCONT)
     assert wait_until(lambda: person.settings() == raw, 60)

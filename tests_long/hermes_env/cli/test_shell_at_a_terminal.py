@@ -1,4 +1,4 @@
-"""`hermes-env shell`, by a person at a real pseudo-terminal."""
+"""`hermes-env shell` at a real pseudo-terminal: ordinary use by a person."""
 
 from __future__ import annotations
 
