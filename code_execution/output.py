@@ -225,7 +225,7 @@ class SessionMessages(MessageDecoder):
     def __init__(self, word: str, limit: int) -> None:
         super().__init__()
         self._markers = (marker_of(word),)
-        self._most = {b"v": (1, limit), b"i": (MOST_FIGURES, LARGEST_FIGURE)}
+        self._limits = {b"v": (1, limit), b"i": (MOST_FIGURES, LARGEST_FIGURE)}
         self.on_done: Callable[[int], object] = lambda _: None
         self.clear()
 
@@ -258,7 +258,7 @@ class SessionMessages(MessageDecoder):
         return end_at
 
     def _add(self, kind: bytes, part: bytes, is_last: bool) -> None:
-        parts, (limit, longest) = self._parts[kind], self._most[kind]
+        parts, (limit, longest) = self._parts[kind], self._limits[kind]
         if self._whole[kind]:
             if len(parts) == limit:
                 return
@@ -286,8 +286,7 @@ class ScriptCapture:
         self._paths: dict[Channel, PathShortener] = {}
 
     def shorten_paths(self, directory: str) -> None:
-        """Show paths of the script and the stub without their directory: in tracebacks on stdout, and everywhere on
-        stderr."""
+        """Shorten paths of the script and stub: in tracebacks on stdout, and everywhere on stderr."""
         self._paths = {
             channel: PathShortener(directory, in_tracebacks=channel is Channel.STDOUT) for channel in Channel
         }

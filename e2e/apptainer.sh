@@ -1,7 +1,7 @@
-# Apptainer, which answers to the name singularity too, and what it runs. Sourced by setup.
+# Apptainer, also as `singularity`, and its images. Sourced by setup.
 
 apptainer_home=$state/apptainer
-# What Docker gives root by default. Root of a virtual machine may itself lack some, and then "full" cannot be given.
+# Docker's default capabilities of root. Apptainer cannot grant "full" where root of this machine lacks some.
 root_capabilities=CAP_CHOWN,CAP_DAC_OVERRIDE,CAP_FOWNER,CAP_FSETID,CAP_KILL,CAP_SETGID,CAP_SETUID,CAP_SETPCAP
 root_capabilities+=,CAP_NET_BIND_SERVICE,CAP_NET_RAW,CAP_SYS_CHROOT,CAP_MKNOD,CAP_AUDIT_WRITE,CAP_SETFCAP
 
@@ -30,14 +30,14 @@ unpack_apptainer() {
   cp -a "$unpacked/usr/bin/apptainer" "$apptainer_home/bin/"
   cp -a "$unpacked/usr/$libraries" "$apptainer_home/lib/"
   ln -s apptainer "$apptainer_home/bin/singularity"
-  ln -s ../var ../etc "$apptainer_home/lib/"  # its starter program looks for them there
+  ln -s ../var ../etc "$apptainer_home/lib/"  # the places where its starter program looks
   rm -rf "$unpacked"
   python3 "$here/older_glibc.py" "$apptainer_home/bin/apptainer" \
     "$apptainer_home/$libraries/apptainer/bin/starter"
 }
 
 configure_apptainer() {
-  # There need be no systemd to ask for a control group.
+  # Without systemd there is no service to ask for a control group.
   sed -i -e 's/^systemd cgroups = .*/systemd cgroups = no/' \
     -e 's/^root default capabilities = .*/root default capabilities = file/' \
     "$apptainer_home/etc/apptainer/apptainer.conf"
@@ -55,7 +55,7 @@ build_apptainer_images() {
   if [ ! -e "$sif" ]; then
     say "building the SIF"
     rm -f "$sif.part"
-    # The usual gzip takes half a minute, this a second or two.
+    # gzip, the default, takes half a minute; zstd takes a second or two.
     "$bin/apptainer" -s build --mksquashfs-args '-comp zstd -Xcompression-level 1' "$sif.part" "$sandbox" \
       >/dev/null 2>&1
     mv "$sif.part" "$sif"

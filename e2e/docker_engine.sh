@@ -4,7 +4,7 @@ start_docker_engine() {
   if docker version >/dev/null 2>&1; then
     return
   fi
-  # A second engine would take the first one's network bridge away, so one that runs and does not answer is not ours.
+  # A second engine would take over the network bridge of the first. An engine without an answer is left alone.
   if pgrep -x dockerd >/dev/null; then
     die "dockerd runs and does not answer; see its log, or end it"
   fi

@@ -1,4 +1,4 @@
-# The images that tests run containers from. Sourced by setup.
+# Images of the test containers. Sourced by setup.
 
 build_images() {
   if ! have_image e2e-python; then
@@ -27,22 +27,22 @@ import_image() {  # NAME ROOT SHELL
     -c 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' - "$1:$tag" >/dev/null
 }
 
-# What sshd needs on top of e2e-python is one layer of files. The classic builder is asked for because the newer one
-# looks in a registry for an image that is only here.
+# e2e-sshd is e2e-python and a layer of files. BuildKit would look for the local base image in a registry, so the
+# classic builder is used.
 build_sshd_image() {
   local context=$state/sshd layer=$state/sshd/layer folders
   build_python_root
   fetch_packages "$state/debs/sshd" "${python_packages[@]}" openssh-server openssh-sftp-server
   mkdir -p "$context"
   new_root "$layer"
-  package_files "$state/debs/sshd" | without_those_in "$state/debs/python" | unpack "$layer"
+  package_files "$state/debs/sshd" | without_files_of "$state/debs/python" | unpack "$layer"
   cp "$state/root/etc/passwd" "$layer/etc/passwd"
   echo 'sshd:x:101:65534::/run/sshd:/usr/sbin/nologin' >>"$layer/etc/passwd"
   mkdir -p "$layer/etc/ssh"
   cp "$here/sshd_config" "$layer/etc/ssh/sshd_config"
   install -D -m 755 "$here/sshd_entrypoint" "$layer/usr/local/bin/e2e-sshd"
   folders=$(cd "$layer" && ls -d usr/* etc)
-  # shellcheck disable=SC2086 - the names are ours, without spaces
+  # shellcheck disable=SC2086 - these names have no spaces
   tar -C "$layer" -cf "$context/layer.tar" $folders
   rm -rf "$layer"
   printf 'FROM e2e-python:%s\nADD layer.tar /\nRUN ldconfig\nEXPOSE 22\nCMD ["/usr/local/bin/e2e-sshd"]\n' "$tag" \
@@ -51,7 +51,7 @@ build_sshd_image() {
     { cat "$state/build.log" >&2; die "the image e2e-sshd:$tag could not be built"; }
 }
 
-without_those_in() {
+without_files_of() {
   local folder=$1 file
   while read -r file; do
     [ -e "$folder/${file##*/}" ] || printf '%s\n' "$file"

@@ -1,11 +1,11 @@
-"""Let x86-64 programs that were built against glibc 2.38 or later run on an older one, by changing them in place.
+"""Change x86-64 programs built against glibc 2.38 or later in place, so that they run with an older glibc.
 
     python3 older_glibc.py PROGRAM...
 
-All that such a program usually needs of glibc 2.38 are four aliases, `__isoc23_strtol` and its like, which do what
-the functions without the prefix do and also take binary literals. Each name ends in that of the older function, so
-the symbol's name is made to begin 9 characters later, and its version to be the oldest. Whatever else is newer
-than glibc 2.36, which is Debian 12's, cannot be mended, and is refused.
+Such programs usually need four aliases of glibc 2.38, such as `__isoc23_strtol`. The alias does the same as the
+function without the prefix, and also accepts binary literals. Each alias ends with the name of the older function.
+The script makes the symbol's name begin 9 characters later, and sets the oldest version. Debian 12 has glibc 2.36:
+a program that needs any other symbol newer than 2.36 is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SYMBOL_SIZE = 24
 
 @dataclass(frozen=True)
 class Section:
-    """Where one section of the file is."""
+    """Place of a section in the file."""
 
     kind: int
     offset: int
@@ -37,7 +37,7 @@ class Section:
 
 @dataclass(frozen=True)
 class NeededVersion:
-    """One version of a library that the program asks for."""
+    """A version of a library that the program needs."""
 
     offset: int
     hash: int
@@ -47,7 +47,7 @@ class NeededVersion:
 
     @property
     def is_too_new(self) -> bool:
-        """Whether Debian 12 has no such version."""
+        """True if the version is newer than Debian 12's glibc."""
         text = self.name.removeprefix(b"GLIBC_")
         return text != self.name and text[:1].isdigit() and tuple(map(int, text.split(b"."))) > NEWEST_ALLOWED
 
@@ -79,7 +79,7 @@ class Program:
         return bytes(self.data[start : self.data.index(0, start)])
 
     def needed_versions(self) -> Iterator[NeededVersion]:
-        """Go through the versions that are needed of each library."""
+        """Yield the needed versions of each library."""
         library = self.needs.offset
         while True:
             _, count, _, first, following = struct.unpack_from("<HHIII", self.data, library)
@@ -93,7 +93,7 @@ class Program:
             library += following
 
     def symbols_of(self, indices: set[int]) -> Iterator[tuple[int, int]]:
-        """Go through the symbols of these versions: where each is, and where its name begins."""
+        """Yield the symbols of some versions: the offset of the entry, and the offset of the name."""
         for number in range(self.symbols.size // SYMBOL_SIZE):
             (version,) = struct.unpack_from("<H", self.data, self.versions.offset + 2 * number)
             if version & 0x7FFF in indices:
@@ -101,8 +101,8 @@ class Program:
                 yield at, struct.unpack_from("<I", self.data, at)[0]
 
 
-def mend(path: Path) -> int:
-    """Change one program, and return how many symbols of it."""
+def replace_aliases(path: Path) -> int:
+    """Change a program in place; return the number of changed symbols."""
     program = Program(path)
     needed = list(program.needed_versions())
     too_new = [version for version in needed if version.is_too_new]
@@ -112,7 +112,9 @@ def mend(path: Path) -> int:
     symbols = list(program.symbols_of({version.index for version in too_new}))
     foreign = {program.name(name) for _, name in symbols} - ALIASES
     if foreign or oldest is None:
-        raise SystemExit(f"{path}: cannot be mended, it needs {sorted(foreign)} of {[v.name for v in too_new]}")
+        raise SystemExit(
+            f"{path}: cannot be changed: the program needs {sorted(foreign)} of {[v.name for v in too_new]}"
+        )
     for at, name in symbols:
         struct.pack_into("<I", program.data, at, name + len(PREFIX))
     for version in too_new:
@@ -124,4 +126,4 @@ def mend(path: Path) -> int:
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        mend(Path(argument))
+        replace_aliases(Path(argument))

@@ -1,4 +1,4 @@
-# Debian packages: onto this machine, and as files to build other things from. Sourced by setup.
+# Debian packages: installed on this machine, and downloaded as files for images. Sourced by setup.
 
 host_packages=(docker.io chromium bubblewrap iptables squashfs-tools debian-archive-keyring libseccomp2 libsqlite3-0 openssh-server podman catatonit crun uidmap slirp4netns)
 
@@ -12,7 +12,7 @@ install_host_packages() {
   for package in "${host_packages[@]}"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
   done
-  mkdir -p /run/sshd  # without which root's sshd refuses to start
+  mkdir -p /run/sshd  # root's sshd does not start without it
   [ ${#missing[@]} -gt 0 ] || return 0
   refresh_package_lists
   say "installing ${missing[*]}"
@@ -20,7 +20,7 @@ install_host_packages() {
     >"$state/apt.log" 2>&1 || { tail -n 20 "$state/apt.log" >&2; die "apt-get install failed"; }
 }
 
-without_starting_services() {  # a package's own script would start its service, and fails where there is no systemd
+without_starting_services() {  # a package's own script would start its service, and fail without systemd
   local policy=/usr/sbin/policy-rc.d ours= code=0
   if [ ! -e "$policy" ]; then
     ours=1
@@ -32,8 +32,8 @@ without_starting_services() {  # a package's own script would start its service,
   return $code
 }
 
-# fetch_packages FOLDER PACKAGE...: the packages and all they depend on, as .deb files. apt resolves them against a
-# machine that has nothing, and checks their signatures.
+# fetch_packages FOLDER PACKAGE...: the packages and all their dependencies, as .deb files. apt resolves them against
+# an empty machine, and checks their signatures.
 fetch_packages() {
   local folder=$1
   shift
@@ -44,15 +44,15 @@ fetch_packages() {
     -o APT::Sandbox::User=root -o APT::Install-Recommends=0 -o Dpkg::Use-Pty=0 --download-only install "$@" >/dev/null
 }
 
-debian_mirror() {  # the one that this machine's apt is set up with
+debian_mirror() {  # the mirror in this machine's apt configuration
   local uri
   uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -E '/debian/?$' | sort -u)
   [ -n "$uri" ] || die "apt knows no Debian mirror; look at /etc/apt/sources.list"
   printf '%s\n' "${uri%%$'\n'*}"
 }
 
-# fetch_from_sid FOLDER PACKAGE: a package of Debian's unstable release alone, into FOLDER. apt is given a state of
-# its own for this, so that this machine is never offered anything else from there.
+# fetch_from_sid FOLDER PACKAGE: a single package of Debian's unstable release, into FOLDER. apt uses a separate state
+# in FOLDER, so that this machine is offered no other unstable package.
 fetch_from_sid() {
   local folder=$1 package=$2 key=/usr/share/keyrings/debian-archive-keyring.gpg
   mkdir -p "$folder"/lists/partial "$folder"/archives/partial

@@ -1,4 +1,4 @@
-# Podman, as a user of its own where this machine allows that, with the images that Docker has. Sourced by setup.
+# Podman with Docker's images, run by a user of its own where this machine allows rootless containers. Sourced by setup.
 
 podman_user=e2e-podman
 podman_home=$state/podman
@@ -10,7 +10,7 @@ set_up_podman() {
   if [ -e "$podman_home/done" ] && podman_works; then
     return
   fi
-  say "looking for a way to run Podman"
+  say "trying ways to run Podman"
   : >"$podman_home/trials.log"
   for rootless in yes no; do
     for driver in overlay vfs; do
@@ -27,7 +27,7 @@ set_up_podman() {
     done
   done
   cat "$podman_home/trials.log" >&2
-  die "Podman can run no container here, rootless or not; above is why"
+  die "Podman can run no container here, rootless or not; the reasons are above"
 }
 
 prepare_podman_user() {
@@ -35,7 +35,7 @@ prepare_podman_user() {
   mkdir -p "$podman_home" "$podman_run"
   chown "$podman_user:" "$podman_run"
   chmod 700 "$podman_run"
-  # As udev has it: without it, rootless containers have no network.
+  # udev's mode. Rootless containers have no network without access to /dev/net/tun.
   [ ! -e /dev/net/tun ] || chmod 666 /dev/net/tun
 }
 
@@ -47,7 +47,7 @@ load_podman_images() {  # NAME...
   docker save "${@/%/:$tag}" | "$podman_home/podman" load --quiet >/dev/null
 }
 
-# write_podman ROOTLESS DRIVER RUNTIME: the program `podman`, with settings and storage that are no other's.
+# write_podman ROOTLESS DRIVER RUNTIME: write the program `podman` with its own settings and storage.
 write_podman() {
   local how=rootful as='' limits='' home=$podman_home/$1-$2
   mkdir -p "$home"
@@ -56,7 +56,7 @@ write_podman() {
     as="setpriv --reuid $podman_user --regid $podman_user --init-groups"
     chown "$podman_user:" "$home"
   else
-    # Higher ones, which are Podman's default, root may not be allowed to set.
+    # Podman's default limits are higher, and root may not be allowed to set them.
     limits="default_ulimits = [\"nofile=$(ulimit -Sn):$(ulimit -Hn)\", \"nproc=8192:8192\"]"
   fi
   printf '[containers]\n%s\n[engine]\nruntime = "%s"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n' \
@@ -73,6 +73,6 @@ END
   chmod 755 "$podman_home/podman"
 }
 
-podman_said() {  # which it is
+podman_description() {  # how write_podman set it up
   sed -n 's/^# Podman, //p' "$podman_home/podman"
 }

@@ -1,11 +1,11 @@
-# Root file systems, unpacked from .deb files: no registry, no chroot, and no package's own script. Sourced by setup.
+# Root file systems, unpacked from .deb files: without a registry and without the packages' scripts. Sourced by setup.
 
 python_packages=(
   usr-is-merged base-files base-passwd libc-bin bash coreutils python3 procps util-linux debianutils hostname grep sed
   mawk findutils diffutils tar gzip git ripgrep ca-certificates
 )
 minimal_packages=(libc6 dash busybox-static)
-# Come in as dependencies of the above, and are of no use without the scripts that would set them up.
+# Dependencies of the above that are useless without their setup scripts.
 unused='/(perl|libperl|git-man|debconf|ucf)[^/]*$'
 
 new_root() {  # with Debian's merged /usr
@@ -19,7 +19,7 @@ new_root() {  # with Debian's merged /usr
   chmod 700 "$root/root"
 }
 
-package_files() {  # FOLDER: the .deb files that fetch_packages brought
+package_files() {  # FOLDER: the .deb files from fetch_packages
   find "$1" -maxdepth 1 -name '*.deb' | grep -Ev "$unused" | sort
 }
 
@@ -43,7 +43,7 @@ add_users() {  # root, Debian's system users, and agent (uid 1000)
   chown 1000:1000 "$root/home/agent" "$root/workspace"
 }
 
-# What the packages' scripts would have done.
+# Steps of the packages' own scripts.
 finish_python_root() {
   local root=$1 modules
   printf 'passwd: files\ngroup: files\nshadow: files\nhosts: files dns\n' >"$root/etc/nsswitch.conf"

@@ -1,4 +1,4 @@
-"""What a killed process leaves where it only ran shells, and its removal."""
+"""Garbage collection of processes and directories that a killed program left, on the backends local and ssh."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _directories(process: subprocess.Popen[bytes]) -> list[Path]:
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nap: str) -> Iterator[Start]:
-    """Starts a process of ours that is in the middle of a command."""
+    """Start programs in the middle of a command."""
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     monkeypatch.delenv("TMPDIR", raising=False)
     started: list[subprocess.Popen[bytes]] = []
@@ -54,13 +54,13 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nap: str) -> Iterator
         process.wait()
 
 
-def _is_left_and_then_collected(process: subprocess.Popen[bytes], nap: str, *, ends_alone: bool = False) -> None:
+def _check_is_left_and_then_collected(process: subprocess.Popen[bytes], nap: str, *, ends_alone: bool = False) -> None:
     assert not [line for line in collect_garbage() if str(process.pid) in line], "its process runs"
     assert len(sleepers(nap)) == 2
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     if ends_alone:
-        assert wait_until(lambda: not sleepers(nap)), "a shell of ours there ends what its program has started"
+        assert wait_until(lambda: not sleepers(nap)), "the reaper shell ends the processes of its program"
     else:
         assert sleepers(nap)
     assert _directories(process)
@@ -71,11 +71,11 @@ def _is_left_and_then_collected(process: subprocess.Popen[bytes], nap: str, *, e
     assert not [line for line in collect_garbage() if str(process.pid) in line]
 
 
-def test_what_a_killed_process_left_on_this_machine_is_collected(start: Start, nap: str) -> None:
-    _is_left_and_then_collected(start("local"), nap, ends_alone=True)
+def test_processes_of_a_killed_program_are_collected_on_this_machine(start: Start, nap: str) -> None:
+    _check_is_left_and_then_collected(start("local"), nap, ends_alone=True)
 
 
-def test_what_a_killed_process_left_behind_ssh_is_collected(
+def test_processes_of_a_killed_program_are_collected_over_ssh(
     start: Start, nap: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = SSHServer(tmp_path_factory.mktemp("sshd"))
@@ -83,6 +83,6 @@ def test_what_a_killed_process_left_behind_ssh_is_collected(
     for name, value in server.settings.items():
         monkeypatch.setenv(f"TERMINAL_SSH_{name.removeprefix('ssh_').upper()}", str(value))
     try:
-        _is_left_and_then_collected(start("ssh"), nap)
+        _check_is_left_and_then_collected(start("ssh"), nap)
     finally:
         server.remove()

@@ -1,4 +1,4 @@
-"""What runs and what is kept, on real engines, and how it is removed."""
+"""Listing and removal of running and kept targets on real engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from targets.docker_fixtures import containers_of
 from targets.engines import PYTHON_IMAGE
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments import TerminalError
 from environments.claim import Claim
@@ -41,7 +41,7 @@ def task(engine) -> Iterator[str]:
 
 @pytest.fixture
 def owned_by(engine, task) -> Callable[[str], str]:
-    """Makes a container that says it belongs to a process, and returns its id."""
+    """Make containers with the label of an owner; return the id."""
 
     def make(owner: str) -> str:
         labels = {"hermes-environments.owner": owner, "hermes-environments.task": task}
@@ -51,7 +51,7 @@ def owned_by(engine, task) -> Callable[[str], str]:
     return make
 
 
-def of_task(task: str) -> list[FoundTarget]:
+def targets_of(task: str) -> list[FoundTarget]:
     return [target for target in DockerEnvironment.list_targets() if target.task == task]
 
 
@@ -60,7 +60,7 @@ def test_a_container_is_found_with_its_owner_and_size_and_removed_only_by_force(
 ) -> None:
     env = docker_environment(task_id=task)
     env.execute("head -c 3000000 /dev/urandom >/root/file")
-    (found,) = of_task(task)
+    (found,) = targets_of(task)
     (container,) = containers_of(engine, task)
     assert (found.kind, found.id, found.name, found.state) == ("container", container.id, container.name, "running")
     assert (found.use, found.pid) == ("live", os.getpid())
@@ -74,16 +74,16 @@ def test_a_container_is_found_with_its_owner_and_size_and_removed_only_by_force(
     found.remove(True)
 
 
-def test_a_kept_container_is_free_until_it_is_taken_up(engine, task, docker_environment) -> None:
+def test_a_kept_container_is_free_until_it_is_reused(engine, task, docker_environment) -> None:
     env = docker_environment(task_id=task, container_persistent=True)
     env.execute("true")
-    (found,) = of_task(task)
+    (found,) = targets_of(task)
     assert (found.state, found.use) == ("running", "live")
     env.cleanup()
-    (found,) = of_task(task)
+    (found,) = targets_of(task)
     assert (found.state, found.use, found.pid) == ("stopped", "free", None)
     (container,) = containers_of(engine, task)
-    claim = Claim(claim_name(task, container.labels[FINGERPRINT]))  # as an environment takes it up just now
+    claim = Claim(claim_name(task, container.labels[FINGERPRINT]))  # as an environment that reuses the container
     assert claim.acquire()
     with pytest.raises(TerminalError, match="a process still uses it"):
         found.remove(False)
@@ -94,11 +94,9 @@ def test_a_kept_container_is_free_until_it_is_taken_up(engine, task, docker_envi
 
 
 @pytest.mark.alone("garbage")
-def test_containers_of_another_machine_and_of_a_process_that_has_ended_are_known_as_that(
-    engine, task, owned_by
-) -> None:
+def test_containers_of_another_machine_and_of_a_dead_process_are_distinguished(engine, task, owned_by) -> None:
     container = owned_by(ELSEWHERE)
-    (found,) = of_task(task)
+    (found,) = targets_of(task)
     assert (found.id, found.use, found.state) == (container, "elsewhere", "stopped")
     with pytest.raises(TerminalError, match="belongs to another machine"):
         found.remove(False)
@@ -106,14 +104,14 @@ def test_containers_of_another_machine_and_of_a_process_that_has_ended_are_known
     assert not containers_of(engine, task)
     here = Owner.this_process()
     owned_by(str(Owner(here.host, here.pid, "earlier")))
-    (found,) = of_task(task)
+    (found,) = targets_of(task)
     assert (found.use, found.pid) == ("orphan", here.pid)
     found.remove(False)
     assert not containers_of(engine, task)
 
 
-def test_what_runs_in_a_container_of_this_machine_is_no_environment_of_the_machine(docker_environment, nap) -> None:
+def test_processes_in_a_container_are_no_environment_of_this_machine(docker_environment, nap) -> None:
     env = docker_environment()
     env.start(f"sleep {nap}")
-    assert wait_until(lambda: bool(having(nap)), 60), "it can be seen from here"
+    assert wait_until(lambda: bool(processes_with(nap)), 60), "this machine sees the process"
     assert env.id not in [each.name for each in LocalEnvironment.list_targets()]

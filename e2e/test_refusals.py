@@ -1,4 +1,4 @@
-"""Starts that an engine or a host refuses: Python prints one error for each, and it fits on a screen."""
+"""Starts that an engine or a host refuses: Python prints a single error that fits on a screen."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def server(tmp_path: Path) -> Iterator[SSHServer]:
     server.remove()
 
 
-def started(backend: str, **settings: object) -> None:
+def start(backend: str, **settings: object) -> None:
     with create_environment(backend, **settings) as env:
         env.execute("true")
 
 
-def refusals(backend: str, rows: dict[str, dict[str, object]]) -> dict[str, str]:
-    """Return the messages in which the words of their row are missing."""
-    found = {words: refusal(lambda given=given: started(backend, **given)) for words, given in rows.items()}
+def wrong_refusals(backend: str, rows: dict[str, dict[str, object]]) -> dict[str, str]:
+    """Return the messages that lack the expected words."""
+    found = {words: refusal(lambda given=given: start(backend, **given)) for words, given in rows.items()}
     return {words: message for words, message in found.items() if words not in message}
 
 
@@ -54,7 +54,7 @@ def test_docker_refuses_in_one_error() -> None:
         "no-such-network": {"image": PYTHON_IMAGE, "extra_args": ["--network=no-such-network"]},
         "container_memory": {"image": PYTHON_IMAGE, "container_memory": "lots"},
     }
-    assert refusals("docker", rows) == {}
+    assert wrong_refusals("docker", rows) == {}
 
 
 def test_an_engine_that_cannot_be_used_is_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_an_engine_that_cannot_be_used_is_one_error(monkeypatch: pytest.MonkeyPa
         "nonsense://here",
     ):
         monkeypatch.setenv("DOCKER_HOST", address)
-        assert "backend '" in refusal(lambda: started("docker", image=PYTHON_IMAGE)), address
+        assert "backend '" in refusal(lambda: start("docker", image=PYTHON_IMAGE)), address
 
 
 def test_podman_refuses_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_podman_refuses_in_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DOCKER_HOST", service.url)
         off = {} if service.holds_limits else dict.fromkeys(("container_cpu", "container_memory", "container_pids"), 0)
         image = f"localhost:{free_port()}/of/mine:1"
-        assert f"has no image {image}" in refusal(lambda: started("docker", image=image, **off))
+        assert f"has no image {image}" in refusal(lambda: start("docker", image=image, **off))
 
 
 def test_a_pool_and_an_awaited_environment_refuse_in_one_error() -> None:
@@ -116,18 +116,18 @@ def test_ssh_refuses_in_one_error(server: SSHServer, tmp_path: Path) -> None:
             "is no private key": {**reached, "key": str(tmp_path / "notes")},
             "refused the login": {**reached, "key": str(make_key(tmp_path / "other"))},
         }
-        assert refusals("ssh", rows) == {}
+        assert wrong_refusals("ssh", rows) == {}
 
 
 def test_bubblewrap_refuses_in_one_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     require_bubblewrap()
-    assert "nowhere" in refusal(lambda: started("bubblewrap", cwd="/nowhere"))
+    assert "nowhere" in refusal(lambda: start("bubblewrap", cwd="/nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "there is no `bwrap` on PATH" in refusal(lambda: started("bubblewrap"))
+    assert "there is no `bwrap` on PATH" in refusal(lambda: start("bubblewrap"))
 
 
 def test_a_wrong_setting_is_one_error() -> None:
     assert "locl" in refusal(lambda: create_environment("locl"))
     assert "imge" in refusal(lambda: create_environment("docker", imge="x"))
     assert "timeout" in refusal(lambda: create_environment("local", timeout="soon"))
-    assert "cannot be written" in refusal(lambda: started("local", record="/nowhere/record.jsonl"))
+    assert "cannot be written" in refusal(lambda: start("local", record="/nowhere/record.jsonl"))

@@ -59,7 +59,7 @@ def _bound(
             raise
 
     functools.update_wrapper(call, tool)
-    # Without these two, tools that inspect a function would find the environment parameter again.
+    # Without these two, callers that inspect a function would find the environment parameter again.
     del call.__dict__["__wrapped__"]
     call.__annotations__ = {name: hint for name, hint in tool.__annotations__.items() if name != first}
     call.__dict__["__presents__"] = tool
@@ -93,7 +93,7 @@ def _hints(tool: Callable[..., object]) -> dict[str, object]:
 
 
 def _fits(value: object, hint: object) -> bool:
-    """Return whether a value has a type. A bool is no number."""
+    """Return True if a value has a type. A bool is no number."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_fits(value, part) for part in parts)

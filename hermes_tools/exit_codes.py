@@ -1,7 +1,7 @@
-"""Meanings of exit codes: those of no error, and those of a known error.
+"""Meanings of exit codes: codes that are no error, and known errors.
 
 The last command of the last pipeline decides the exit code of a shell text. No meaning is returned if another command
-may have decided (an `if`, a loop, `set -e`, `exit`), or if the text cannot be read for sure.
+may have decided (an `if`, a loop, `set -e`, `exit`), or if the text cannot be parsed for sure.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _NO_LINE = {1: "no line matched, which is no error"}
 _DIFFERENT = {1: "the two differ, which is no error"}
 _FALSE = {1: "the condition is false, which is no error"}
 _NO_PROCESS = {1: "no process matched, which is no error"}
-_NOT_FOUND = {1: "not all that was looked for was found, which is no error"}
+_NOT_FOUND = {1: "some of the names were not found, which is no error"}
 _PYTEST = {
     1: "some tests failed",
     2: "it was interrupted, or tests could not be collected",
-    4: "its command line was not understood",
+    4: "the command line was not valid",
     5: "no tests were collected, which is no failure of a test",
 }
 _CURL = {
     6: "the host's name could not be resolved",
     7: "no connection could be made to the host",
     22: "the server answered with an HTTP status of 400 or above",
-    28: "its own time-out was reached",
+    28: "curl's own time-out was reached",
     35: "the TLS handshake failed",
     47: "there were too many redirects",
-    52: "the server answered nothing",
+    52: "the server sent no answer",
     56: "the connection broke while data was received",
     60: "the server's certificate could not be verified",
 }
@@ -44,11 +44,11 @@ _OF_PROGRAM: Mapping[str, Mapping[int, str]] = {
     **dict.fromkeys(("pgrep", "pidof", "pkill", "killall"), _NO_PROCESS),
     **dict.fromkeys(("which", "type", "command"), _NOT_FOUND),
     **dict.fromkeys(("pytest", "py.test"), _PYTEST),
-    "find": {1: "some places could not be read; what it has found elsewhere is complete"},
+    "find": {1: "some directories could not be read; the results from all others are complete"},
     "curl": _CURL,
     "expr": {1: "the value is 0 or empty, which is no error"},
     "read": {1: "the end of the input was reached"},
-    "xargs": {123: "the command that it ran has failed for some of its arguments"},
+    "xargs": {123: "the command failed for some of its arguments"},
     "rsync": {23: "some files could not be copied", 24: "some files vanished before they were copied"},
     "ssh": {255: "the connection to the host failed, or the command there ended with 255"},
     "systemctl": {3: "a unit is not active"},
@@ -69,7 +69,7 @@ _OF_ANY: Mapping[int, str] = {
 }
 _LONGEST_TEXT = 100_000
 _DEEPEST = 3
-"""Shells within shells, and programs in front of programs."""
+"""Limit of nested shells and wrappers."""
 
 _SUBSTITUTED = r"""\$\([^()"'`\\\#]*\) | \$\{[^{}"'`\\\$()]*\} | `[^`"'\\]*` | \$(?![({'])"""
 _WORD = rf"""
@@ -91,9 +91,9 @@ _EXPANSION = re.compile(r"""'[^']*'|"(?:[^"\\`$]|\\.)*"|\\.|("|[$`]|[<>]\()""", 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 
 _ELSEWHERE = frozenset({"alias", "coproc", "exit", "function", "logout", "return", "select", "set", "trap"})
-"""First words of commands behind which another command than the last may decide."""
+"""First words of commands after which another command than the last may decide."""
 _RESERVED = frozenset({"!", "if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "case", "esac"})
-_FRONTS: Mapping[str, str] = {
+_WRAPPERS: Mapping[str, str] = {
     "sudo": "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir",
     "doas": "-u -C",
     "env": "-u -C --unset --chdir",
@@ -111,9 +111,9 @@ _FRONTS: Mapping[str, str] = {
     "poetry": "",
     "pipenv": "",
 }
-"""Programs that run the command behind them and end with its exit code, and their options with a value."""
-_RUNNERS = frozenset({"uv", "poetry", "pipenv"})
-"""The programs of these that need the subcommand `run`."""
+"""Wrappers that end with the exit code of their command, and their options with a value."""
+_RUN_WRAPPERS = frozenset({"uv", "poetry", "pipenv"})
+"""The wrappers with the subcommand `run`."""
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 
 
@@ -122,11 +122,11 @@ class _Command:
     """The last command to run, if all commands before it ran as written."""
 
     words: tuple[str | None, ...]
-    """The program and its arguments. None is a word whose value is made at run time."""
+    """The program and its arguments. None is a word with a value made at run time."""
     is_conditional: bool = False
     """True if the command before a `&&` may have decided instead."""
     front: str = ""
-    """The first program in front, such as `timeout`."""
+    """The outermost wrapper, such as `timeout`."""
 
     @property
     def name(self) -> str:
@@ -135,11 +135,11 @@ class _Command:
 
 
 class _UnreadableError(Exception):
-    """The text cannot be read for sure."""
+    """The text cannot be parsed for sure."""
 
 
 def meaning_of(command: str, exit_code: int, workdir: str | None = None) -> str | None:
-    """Return the meaning of an exit code; None for a plain error, and if it is not known.
+    """Return the meaning of an exit code; None for a plain error or an unknown code.
 
     Args:
         command: The shell text. The last command of its last pipeline decides.
@@ -150,7 +150,7 @@ def meaning_of(command: str, exit_code: int, workdir: str | None = None) -> str 
         return None
     last = _last_command(command)
     if last and (meaning := _of_command(last, exit_code)):
-        unless = "; unless something before its && has failed" if last.is_conditional else ""
+        unless = "; unless a command before its && has failed" if last.is_conditional else ""
         if workdir is not None and exit_code == 1:
             unless += f"; unless {workdir} could not be entered"
         return f"exit code {exit_code} of {_module(last.words) or last.name}: {meaning}{unless}"
@@ -187,7 +187,7 @@ def _of_signal(exit_code: int) -> str | None:
     name = signal.Signals(number).name
     more = {
         "SIGKILL": ", as happens when memory runs out",
-        "SIGPIPE": ": the program that reads its output has ended, as `head` does",
+        "SIGPIPE": ": the reader of its output has ended, as `head` does",
         "SIGSEGV": ": it has crashed",
         "SIGABRT": ": it has crashed",
     }
@@ -195,14 +195,14 @@ def _of_signal(exit_code: int) -> str | None:
 
 
 def _last_command(text: str, depth: int = 0) -> _Command | None:
-    """Return the last command of the last pipeline, without the programs in front of it; None where another decides."""
+    """Return the last command of the last pipeline without its wrappers; None if another command may decide."""
     if len(text) > _LONGEST_TEXT or depth > _DEEPEST:
         return None
     try:
         found = _last_of(_tokens(text))
     except _UnreadableError:
         return None
-    return _behind_fronts(found, depth) if found else None
+    return _unwrap(found, depth) if found else None
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -246,7 +246,7 @@ def _behind_document(text: str, place: int, delimiter: str, has_tabs: bool) -> i
 def _last_of(tokens: Iterator[tuple[str, str]]) -> _Command | None:
     words: list[str] = []
     last: _Command | None = None
-    conditional = [False]  # in each of the groups that are open
+    conditional = [False]  # for each open group
     for kind, value in tokens:
         in_test = words[:1] == ["[["] and words[-1] != "]]"  # its && and its parentheses are its own
         if in_test or (kind == "word" and (words or value not in ("{", "}"))):
@@ -286,8 +286,8 @@ def _literal(word: str) -> str | None:
     return "".join(shlex.split(word))
 
 
-def _behind_fronts(last: _Command, depth: int) -> _Command | None:
-    """Return the command that programs such as sudo, or a shell with `-c`, run in their turn."""
+def _unwrap(last: _Command, depth: int) -> _Command | None:
+    """Return the command of wrappers such as sudo, or of a shell with `-c`."""
     for _ in range(_DEEPEST):
         if last.name in _SHELLS and len(last.words) > 1:
             text = _text_of_shell(last.words)
@@ -295,9 +295,9 @@ def _behind_fronts(last: _Command, depth: int) -> _Command | None:
             if inner is None:
                 return None
             return _Command(inner.words, last.is_conditional or inner.is_conditional, last.front or inner.front)
-        if last.name not in _FRONTS:
+        if last.name not in _WRAPPERS:
             return last
-        words = _behind_front(last)
+        words = _wrapped_words(last)
         if words is None:
             return None
         if not words:
@@ -316,18 +316,18 @@ def _text_of_shell(words: Sequence[str | None]) -> str | None:
     return None
 
 
-def _behind_front(command: _Command) -> tuple[str | None, ...] | None:
-    """Return the words of the command behind such a program: empty if there is none, None if not known."""
+def _wrapped_words(command: _Command) -> tuple[str | None, ...] | None:
+    """Return the words of the command behind a wrapper; empty without a command, None if not known."""
     name, words = command.name, command.words[1:]
     if name == "command" and words[:1] in (("-v",), ("-V",)):
         return ()
-    if name in _RUNNERS:
+    if name in _RUN_WRAPPERS:
         if words[:1] != ("run",):
             return ()
         words = words[1:]
     if name == "env" and any(word and word.startswith(("-S", "--split-string")) for word in words):
         return None
-    words = _without_options(words, _FRONTS[name].split())
+    words = _without_options(words, _WRAPPERS[name].split())
     if name == "timeout":
         words = words[1:]
     while name in ("env", "sudo") and words and _ASSIGNMENT.match(words[0] or ""):
@@ -340,7 +340,7 @@ def _without_options(words: Sequence[str | None], valued: Sequence[str]) -> tupl
 
     Args:
         words: Arguments of a program.
-        valued: Options of this program that take a value.
+        valued: Options of the program with a value.
     """
     rest = list(words)
     while rest and (word := rest[0]) and word.startswith("-"):

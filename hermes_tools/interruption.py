@@ -1,6 +1,6 @@
-"""Ends of a tool's work on this machine: a deadline, and the end of the calling script.
+"""Deadlines and interruption of a tool's work on this machine.
 
-The work polls both. The scope of a script's calls is cancelled when the script has ended.
+The work polls its deadline and the cancel scope of the calling script, which is cancelled at the end of the script.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
+from concurrent import futures
 from typing import TypeVar
 
 from environments.cancellation import current_scope
 from environments.plain_number import plain_number
 
 _POLL_SECONDS = 0.05
-"""The time between two checks."""
+"""The poll interval."""
 MAX_BLOCKING = 32
 _BLOCKING = threading.BoundedSemaphore(MAX_BLOCKING)
-"""Limits the threads of `Deadline.abandoning`."""
+"""Limits the threads of `Deadline.run_abandonable`."""
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Deadline:
         """Return the seconds left, more than 0.
 
         Raises:
-            DeadlineError: None are left.
+            DeadlineError: The time is up.
             ToolInterruptedError: The scope was cancelled, or `stop` was called.
         """
         if self._stopped or (self._scope and self._scope.cancelled):
@@ -70,42 +70,42 @@ class Deadline:
             raise DeadlineError(f"timed out after {plain_number(self._seconds)} s")
         return left
 
-    def moment(self) -> float:
+    def poll_seconds(self) -> float:
         """Return the seconds to wait until the next check of the deadline. Raises as `remaining`."""
         return min(_POLL_SECONDS, self.remaining())
 
     @contextlib.contextmanager
     def held(self, lock: threading.Lock | threading.Semaphore) -> Iterator[None]:
-        """Hold a lock, or a place of a semaphore, in the block. Raises as `remaining`."""
+        """Hold a lock or a semaphore in the block. Raises as `remaining`."""
         self._acquire(lock)
         try:
             yield
         finally:
             lock.release()
 
-    def abandoning(self, work: Callable[[], T]) -> T:
-        """Return the result of blocking work that cannot be ended. When the time is up, the work is abandoned.
+    def run_abandonable(self, work: Callable[[], T]) -> T:
+        """Return the result of blocking work without a time-out. At the deadline the work is abandoned.
 
-        Its thread then runs to the end of the work. At most 32 of these threads run at once in this process. Raises as
+        Abandoned work runs to its end in a thread. At most 32 of these threads run at once in this process. Raises as
         `work` and as `remaining`.
         """
         self._acquire(_BLOCKING)
-        future: Future[T] = Future()
+        future: futures.Future[T] = futures.Future()
         try:
             threading.Thread(target=_run, args=(work, future), name="hermes-web-wait", daemon=True).start()
         except RuntimeError:  # no more threads
             _BLOCKING.release()
             raise
         while not future.done():
-            wait([future], timeout=self.moment())
+            futures.wait([future], timeout=self.poll_seconds())
         return future.result()
 
     def _acquire(self, lock: threading.Lock | threading.Semaphore) -> None:
-        while not lock.acquire(timeout=self.moment()):
+        while not lock.acquire(timeout=self.poll_seconds()):
             pass
 
 
-def _run(work: Callable[[], T], future: Future[T]) -> None:
+def _run(work: Callable[[], T], future: futures.Future[T]) -> None:
     try:
         future.set_result(work())
     except BaseException as error:
@@ -119,12 +119,12 @@ def held(lock: threading.Lock) -> contextlib.AbstractContextManager[None]:
     return Deadline(threading.TIMEOUT_MAX).held(lock)
 
 
-def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
-    """Wait for a condition, no longer than the current scope lasts.
+def wait_for(wait: Callable[[float], bool], seconds: float) -> bool:
+    """Wait for a condition until a time-out, or until the current scope is cancelled.
 
     Args:
-        come: Waits the given seconds for the condition, and returns True if the condition holds.
-        seconds: The limit.
+        wait: Waits the given seconds for the condition, and returns True if the condition holds.
+        seconds: The time-out.
 
     Returns:
         True if the condition holds.
@@ -133,10 +133,10 @@ def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
         ToolInterruptedError: The scope was cancelled first.
     """
     if current_scope() is None:
-        return come(min(seconds, threading.TIMEOUT_MAX))
+        return wait(min(seconds, threading.TIMEOUT_MAX))
     deadline = Deadline(seconds)
     with contextlib.suppress(DeadlineError):
-        while not come(deadline.moment()):
+        while not wait(deadline.poll_seconds()):
             pass
         return True
     return False

@@ -1,4 +1,4 @@
-"""Outputs of commands for a model: head and tail, and live for a caller that watches."""
+"""Output of commands for a model, with redaction: head and tail, and live for a watching caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments.cancellation import holding
 from environments.model_view import ModelView
 from environments.output import CapturedText, TextCallback
 
-MOST_BYTES = 50_000
+MAX_BYTES = 50_000
 """The limit for the output in one result."""
 _NOTICE_BYTES = 100
 _MARGIN = 4
@@ -23,22 +23,22 @@ _watcher: ContextVar[TextCallback | None] = ContextVar("hermes_output_watcher", 
 def for_model(view: ModelView, output: CapturedText) -> str:
     """Return an output without secrets and terminal controls, cut in the middle to 50 KB.
 
-    The cut comes after the redaction, so that no half of a secret is left.
+    The cut comes after the redaction, so no half of a secret is left.
 
     Args:
         view: Removes secrets and terminal controls.
         output: The captured output.
     """
-    return _cut(view.captured(_cut(output, _MARGIN * MOST_BYTES)), MOST_BYTES - _NOTICE_BYTES).with_count()
+    return _cut(view.captured(_cut(output, _MARGIN * MAX_BYTES)), MAX_BYTES - _NOTICE_BYTES).with_count()
 
 
 def cut_for_model(text: str) -> str:
     """Cut a text without secrets in the middle to 50 KB."""
-    return _cut(CapturedText(text, 0, len(text)), MOST_BYTES - _NOTICE_BYTES).with_count()
+    return _cut(CapturedText(text, 0, len(text)), MAX_BYTES - _NOTICE_BYTES).with_count()
 
 
 def _cut(output: CapturedText, limit: int) -> CapturedText:
-    """Cut the middle out, so that at most `limit` bytes of UTF-8 are left."""
+    """Cut the middle out to at most `limit` bytes of UTF-8."""
     if 4 * len(output.text) <= limit:
         return output
     data = output.text.encode("utf-8", "replace")
@@ -48,7 +48,7 @@ def _cut(output: CapturedText, limit: int) -> CapturedText:
     tail_size = len(data) - place
     first = data[: min(place, max(limit // 2, limit - tail_size))]
     last = data[max(place, len(data) - (limit - len(first))) :]
-    # A character that the cut splits is left out.
+    # A character split by the cut is left out.
     head, tail = first.decode("utf-8", "ignore"), last.decode("utf-8", "ignore")
     kept = len(head.encode()) + len(tail.encode())
     return CapturedText(head + tail, output.omitted_bytes + len(data) - kept, len(head))

@@ -133,7 +133,7 @@ def _unknown(env: BaseEnvironment, process_id: str | None) -> str:
 
 
 def _state(known: BackgroundProcess, output: str = "") -> ProcessResult:
-    """Return the state of a process, to be called before the output is read: only that after the end is complete."""
+    """Return the state of a process. Call it before reading the output, which is complete only after the end."""
     status = known.status
     state: ProcessResult = {
         "process_id": known.process_id,
@@ -142,7 +142,7 @@ def _state(known: BackgroundProcess, output: str = "") -> ProcessResult:
         "output": output,
     }
     if status != "running":
-        error, note = known.why()
+        error, note = known.end_reason()
         if error:
             state["error"] = error
         if note:

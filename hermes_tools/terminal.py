@@ -17,8 +17,8 @@ from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import ToolInterruptedError, wait_for
 from hermes_tools.model_output import for_model, shown_live
 
-_NEVER_RAN = -1
-"""The exit code for arguments that no command can be run with."""
+_NOT_RUN_EXIT_CODE = -1
+"""The exit code for invalid arguments; no command was run."""
 
 
 class TerminalResult(TypedDict):
@@ -84,7 +84,7 @@ def terminal(
         result = _denied(denial)
     except (TypeError, ValueError, ToolInterruptedError) as error:
         result = _refused(error)
-    # The caller does not know the id of a process that was just started, so its notices come later.
+    # The caller does not have the id of a new process yet, so its notices come later.
     if notices := env.attachments.get(NoticeBox).drain(but=result.get("process_id", "")):
         result["notices"] = notices
     return result
@@ -169,7 +169,7 @@ def _denied(denial: DeniedError) -> TerminalResult:
 
 
 def _refused(error: Exception) -> TerminalResult:
-    return {"output": "", "exit_code": _NEVER_RAN, "error": str(error)}
+    return {"output": "", "exit_code": _NOT_RUN_EXIT_CODE, "error": str(error)}
 
 
 def _answer(

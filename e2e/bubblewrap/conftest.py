@@ -13,7 +13,7 @@ MakeSandbox = Callable[..., BaseEnvironment]
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home with a project and secrets."""
+    """Set $HOME to a directory with a project and secrets."""
     folder = tmp_path / "home"
     for name in (".ssh/id_ed25519", ".aws/credentials", ".config/gcloud/key", ".hermes/config.yaml", "other/notes"):
         (folder / name).parent.mkdir(parents=True)
@@ -26,8 +26,8 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sandboxed(home: Path) -> Iterator[MakeSandbox]:
-    """Makes environments in a sandbox, in that project, which are cleaned up in the end."""
+def make_sandbox(home: Path) -> Iterator[MakeSandbox]:
+    """Make make_sandbox environments in the project of `home`; clean them up at the end."""
     require_bubblewrap()
     made: list[BaseEnvironment] = []
 
@@ -41,5 +41,5 @@ def sandboxed(home: Path) -> Iterator[MakeSandbox]:
 
 
 @pytest.fixture
-def env(sandboxed: MakeSandbox) -> BaseEnvironment:
-    return sandboxed()
+def env(make_sandbox: MakeSandbox) -> BaseEnvironment:
+    return make_sandbox()

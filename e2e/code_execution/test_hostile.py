@@ -1,4 +1,4 @@
-"""A few hostile scripts over each transport. tests_long/code_execution has all of them."""
+"""Some hostile scripts over each transport. tests_long/code_execution has all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script on each engine: what it imports, which Python it runs on, and that it reaches its tools."""
+"""Scripts on each engine: imports, choice of Python, tool calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["server"]
 def machine(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[BaseEnvironment]:
-    """A session in an empty directory, in which no Python environment is active."""
+    """Start a session in an empty directory without an active Python environment."""
     monkeypatch.setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     work = tmp_path / "work"
     work.mkdir()
@@ -37,7 +37,7 @@ def machine(
         yield env
 
 
-def ran(env: BaseEnvironment, code: str, **options: object) -> str:
+def run_script(env: BaseEnvironment, code: str, **options: object) -> str:
     result: ExecutionResult = execute_code(textwrap.dedent(code), env=env, **options)  # type: ignore[arg-type]
     assert result.status == "success", result.output
     return result.output
@@ -54,13 +54,13 @@ def test_a_script_has_the_modules_programs_and_python_of_the_session(machine: Ba
         print(single.ONE, inside.TWO, installed.WORD, sys.prefix == os.environ["VIRTUAL_ENV"] == os.getcwd() + "/venv")
         print(subprocess.run(["tool"], stdout=subprocess.PIPE).stdout)
         """
-    assert ran(machine, code) == "1 2 3 True\nb'the tool\\n'\n"
+    assert run_script(machine, code) == "1 2 3 True\nb'the tool\\n'\n"
     code = """
         import importlib.util, os
         print([name for name in ("single", "inside", "installed") if importlib.util.find_spec(name)])
         print(os.environ.get("VIRTUAL_ENV", "").endswith("/venv"), "/venv/bin" in os.environ["PATH"])
         """
-    assert ran(machine, code, mode="strict") == "[]\nFalse False\n"
+    assert run_script(machine, code, mode="strict") == "[]\nFalse False\n"
 
 
 def test_tools_work_behind_a_broken_python_and_wherever_the_path_leads(machine: BaseEnvironment) -> None:
@@ -68,7 +68,7 @@ def test_tools_work_behind_a_broken_python_and_wherever_the_path_leads(machine: 
     machine.execute("export VIRTUAL_ENV=$PWD; old=$PATH")
     for _ in range(2):
         code = "from hermes_tools import terminal; print(terminal('echo called')['output'])"
-        assert ran(machine, code) == "called\n\n"
+        assert run_script(machine, code) == "called\n\n"
         machine.execute("export PATH=/no/such/place")
 
 
@@ -91,7 +91,7 @@ def test_a_target_without_python_is_named_as_such(tmp_path: Path) -> None:
                 execute_code("print(1)", env=env)
 
 
-def test_what_is_sent_as_bytes_is_a_file_in_the_container(server: MCPServer, tmp_path: Path) -> None:
+def test_bytes_of_a_tool_are_a_file_in_the_container(server: MCPServer, tmp_path: Path) -> None:
     code = (
         "from hermes_tools import picture; found = picture(); print(found['size'], open(found['path'], 'rb').read(4))"
     )
@@ -111,8 +111,8 @@ def test_no_secret_of_the_session_passes_or_is_shown(machine: BaseEnvironment, m
         monkeypatch.setenv(name, value)
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in VARIABLES.items())
     assert machine.execute(f"{exports}export HARMLESS=1").ok
-    assert ran(machine, ASKED) == "[]\n"
+    assert run_script(machine, ASKED) == "[]\n"
     asked = f"{ASKED}\nprint(os.environ['HARMLESS'])"
-    assert ran(machine, asked, session_env=True) == "[]\n1\n"
-    shown = ran(machine, SHOWN)
+    assert run_script(machine, asked, session_env=True) == "[]\n1\n"
+    shown = run_script(machine, SHOWN)
     assert [value for value in HIDDEN if value in shown] == []

@@ -1,4 +1,4 @@
-"""A Python that stays, on each engine."""
+"""Python sessions on each engine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from targets.backends import bubblewrap, docker, singularity, ssh
-from targets.python_sessions import *  # noqa: F403  # the tests that hold wherever a stream goes both ways
+from targets.python_sessions import *  # noqa: F403  # tests for every backend with streams in both directions
 
 from environments import BaseEnvironment
 

@@ -1,4 +1,4 @@
-"""The contract on engines: the whole of it on Docker and SSH, on the others what sets them apart."""
+"""Conformance checks on engines: all on Docker and SSH, the groups that differ on the others."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from targets.backends import (
 
 from environments.conformance import CHECKS, Check, Subject
 
-OF_A_SANDBOX = {"ending", "files", "secrecy", "loss", "cleanup", "refusal"}
+SANDBOX_GROUPS = {"ending", "files", "secrecy", "loss", "cleanup", "refusal"}
 """A sandbox or an instance has its own first process, mounts, accounts and variables."""
-OF_BUSYBOX = {"session", "ending", "files"}
-"""An image without bash has other programs behind each of our texts."""
-OF_A_LIST = {"ending", "loss", "cleanup", "refusal"}
-"""Where a list of hosts can be reached, a process of ours runs beside all commands."""
-OF_ANOTHER_ENGINE = {"commands", "output", "loss", "cleanup", "refusal"}
+BUSYBOX_GROUPS = {"session", "ending", "files"}
+"""An image without bash runs other programs for each of our shell texts."""
+ALLOW_LIST_GROUPS = {"ending", "loss", "cleanup", "refusal"}
+"""With a list of allowed hosts, a proxy process runs beside all commands."""
+PODMAN_GROUPS = {"commands", "output", "loss", "cleanup", "refusal"}
 """Another engine behind the same client has its own streams, ids and limits."""
 
 
@@ -40,25 +40,25 @@ def test_the_contract_holds(check: Check, subject: Subject) -> None:
     check.run(subject)
 
 
-@pytest.mark.parametrize("check", checks_of(OF_A_SANDBOX), ids=attrgetter("name"))
+@pytest.mark.parametrize("check", checks_of(SANDBOX_GROUPS), ids=attrgetter("name"))
 @pytest.mark.parametrize("subject", [bubblewrap, singularity], ids=attrgetter("__name__"), indirect=True)
-def test_a_sandbox_holds_it(check: Check, subject: Subject) -> None:
+def test_the_contract_holds_in_a_sandbox(check: Check, subject: Subject) -> None:
     check.run(subject)
 
 
-@pytest.mark.parametrize("check", checks_of(OF_A_LIST), ids=attrgetter("name"))
+@pytest.mark.parametrize("check", checks_of(ALLOW_LIST_GROUPS), ids=attrgetter("name"))
 @pytest.mark.parametrize("subject", [bubblewrap_listed, docker_listed], ids=attrgetter("__name__"), indirect=True)
-def test_one_with_a_list_of_hosts_holds_it(check: Check, subject: Subject) -> None:
+def test_the_contract_holds_with_a_list_of_hosts(check: Check, subject: Subject) -> None:
     check.run(subject)
 
 
-@pytest.mark.parametrize("check", checks_of(OF_BUSYBOX), ids=attrgetter("name"))
+@pytest.mark.parametrize("check", checks_of(BUSYBOX_GROUPS), ids=attrgetter("name"))
 @pytest.mark.parametrize("subject", [docker_minimal], ids=attrgetter("__name__"), indirect=True)
-def test_an_image_without_bash_holds_it(check: Check, subject: Subject) -> None:
+def test_the_contract_holds_in_an_image_without_bash(check: Check, subject: Subject) -> None:
     check.run(subject)
 
 
-@pytest.mark.parametrize("check", checks_of(OF_ANOTHER_ENGINE), ids=attrgetter("name"))
+@pytest.mark.parametrize("check", checks_of(PODMAN_GROUPS), ids=attrgetter("name"))
 @pytest.mark.parametrize("subject", [podman], ids=attrgetter("__name__"), indirect=True)
-def test_another_engine_holds_it(check: Check, subject: Subject) -> None:
+def test_the_contract_holds_on_podman(check: Check, subject: Subject) -> None:
     check.run(subject)

@@ -1,7 +1,7 @@
-"""The contract on this machine by portable ways alone: without /proc, pidfd, epoll and real-time signals, as on macOS.
+"""Conformance checks on this machine without /proc, pidfd, epoll and real-time signals, as on macOS.
 
-/proc is hidden in a mount namespace. `ps`, which reads it here, sees it in one of its own. /dev/fd, which macOS has, is
-kept.
+/proc is hidden in a mount namespace. `ps` reads /proc here, and gets a namespace of its own. /dev/fd stays, as macOS
+has /dev/fd.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from environments.conformance import CHECKS, Subject, run_checks
 from environments.shell.dialect import base, commands
 from code_execution import execute_code
 
-base.LEAVE_SIGNAL = commands.LEAVE_SIGNAL = 70  # which is none here, either
+base.LEAVE_SIGNAL = commands.LEAVE_SIGNAL = 70  # no real-time signal of this machine either
 
-# These look at /proc themselves, or need a `ps` that is another user's.
+# These read /proc themselves, or need a `ps` for another user.
 BY_PROC = {
     "what_cannot_be_read_or_written_says_why",
     "what_a_command_reads_is_in_no_file_any_more",
@@ -72,8 +72,8 @@ for check in checks:
         print(f"{check.name}: {type(error).__name__}: {error}")
 subject.close()
 with create_environment("local") as env:
-    said = execute_code("from hermes_tools import add; print(add(1, 2))", env=env, tools={"add": lambda a, b: a + b})
-    assert said.output == "3\n", said
+    result = execute_code("from hermes_tools import add; print(add(1, 2))", env=env, tools={"add": lambda a, b: a + b})
+    assert result.output == "3\n", result
 left = [name for name in os.listdir(os.environ["TMPDIR"]) if name.endswith("-keepalive")]
 print(f"{len(checks)} checks, {failed} failed, left: {left}")
 """

@@ -1,4 +1,4 @@
-"""Images that are built from a Dockerfile, and kept by what they are made of."""
+"""Images built from a Dockerfile, and reused while the build context is the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.alone("builds")
 
 @pytest.fixture
 def folder(tmp_path: Path, engine: docker.DockerClient) -> Iterator[Path]:
-    """A build's context that nobody else has. What is built of it is removed in the end."""
+    """Make a build context with unique content; remove its images at the end."""
     place = tmp_path / "context"
     place.mkdir()
     (place / "Dockerfile").write_text(f"FROM {MINIMAL_IMAGE}\nCOPY . /made\nRUN echo in the step\n")
@@ -26,22 +26,22 @@ def folder(tmp_path: Path, engine: docker.DockerClient) -> Iterator[Path]:
     (place / ".dockerignore").write_text("# not these\n*.secret\n")
     (place / "key.secret").write_text("1")
     yield place
-    for image in built_of(engine, place):
+    for image in images_built_from(engine, place):
         engine.images.remove(image.id, force=True)
 
 
-def built_of(engine: docker.DockerClient, folder: Path) -> list:
+def images_built_from(engine: docker.DockerClient, folder: Path) -> list:
     return engine.images.list(filters={"label": f"{BUILT}={folder}"})
 
 
-def test_a_folder_is_built_once_and_told_line_by_line(folder, engine, monkeypatch):
+def test_a_folder_is_built_once_with_progress_line_by_line(folder, engine, monkeypatch):
     monkeypatch.chdir(folder.parent)
-    told = []
+    reported = []
     for setting in ("context", folder / "Dockerfile"):
         with create_environment(
-            "docker", build=setting, on_progress=lambda progress: told.append(progress.what)
+            "docker", build=setting, on_progress=lambda progress: reported.append(progress.what)
         ) as env:
             assert env.execute("ls /made").output == "Dockerfile\nfile\n"
-    (image,) = built_of(engine, folder)
+    (image,) = images_built_from(engine, folder)
     assert image.tags[0].startswith("hermes-build:")
-    assert told.count("building context: in the step") == 1
+    assert reported.count("building context: in the step") == 1

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from targets.cut_transfers import cancel_half_way, record_killed_shells
 from targets.docker_fixtures import MakeDocker
-from targets.half_way import cancel_half_way, note_killed_shells
 
 LARGE = 3_000_000
 
 
-def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
+def test_the_shell_of_a_cancelled_transfer_survives(
     docker_environment: MakeDocker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was given up while its command was ended, and waited for in vain, twice, for as long as a shell is given."""
+    """A shell abandoned while its command ends would cost two full time-outs."""
     monkeypatch.setattr("environments.progress.INTERVAL", 0)
-    killed_shells = note_killed_shells(monkeypatch)
+    killed_shells = record_killed_shells(monkeypatch)
     here = tmp_path / "here"
     here.mkdir()
     (here / "large").write_bytes(os.urandom(LARGE))

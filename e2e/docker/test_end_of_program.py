@@ -1,4 +1,4 @@
-"""What runs in a container when the program ends by a signal, with which it can clean up nothing."""
+"""Processes in a container after a signal killed the program before its cleanup."""
 
 from __future__ import annotations
 
@@ -24,22 +24,20 @@ env.execute("sleep 4713")
 """
 
 
-def test_what_runs_in_a_container_ends_with_the_program(
-    engine: docker.DockerClient,
-) -> None:
+def test_processes_in_a_container_end_with_the_program(engine: docker.DockerClient) -> None:
     with subprocess.Popen([sys.executable, "-c", PROGRAM, PYTHON_IMAGE], stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout
         container = engine.containers.get(program.stdout.readline().strip())
         assert wait_until(lambda: "sleep 4713" in str(container.top()), 30)
         program.kill()
     try:
-        assert wait_until(lambda: not still_runs(container), 30)  # it takes 1.1 s
+        assert wait_until(lambda: not is_running(container), 30)  # takes 1.1 s
     finally:
         with contextlib.suppress(APIError):  # a gc of another test may remove it
             container.remove(force=True)
 
 
-def still_runs(container: Container) -> bool:
+def is_running(container: Container) -> bool:
     with contextlib.suppress(APIError):
         return "sleep 471" in str(container.top())
     return False

@@ -1,4 +1,4 @@
-"""Containers as the settings ask for them. The contract itself is in environments/conformance."""
+"""Containers and their settings. The contract itself is in environments/conformance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = secrets.token_hex(16)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of this machine with two that are mounted."""
+    """Make a directory of this machine with two subdirectories to mount."""
     folder = tmp_path_factory.mktemp("mounted")
     (folder / "rw").mkdir()
     (folder / "ro").mkdir()
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def custom(engine: docker.DockerClient, folder: Path) -> Iterator[DockerEnvironment]:
-    """A container with many settings."""
+    """Start a container with many settings."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FORWARDED", SECRET)
         patch.delenv("MISSING", raising=False)
@@ -186,14 +186,14 @@ def test_the_working_directory_is_made_for_the_user_where_it_is_missing(docker_e
         env.execute("true")
 
 
-def test_progress_tells_of_each_step_and_cleanup_removes_the_container(engine):
-    told: list[Progress] = []
-    with create_environment("docker", image=PYTHON_IMAGE, on_progress=told.append) as env:
+def test_progress_names_each_step_and_cleanup_removes_the_container(engine):
+    reported: list[Progress] = []
+    with create_environment("docker", image=PYTHON_IMAGE, on_progress=reported.append) as env:
         env.execute("(trap '' TERM; setsid sleep 1000) >/dev/null 2>&1 &")
         container = env.target.id
-    first, connecting, making, started = [each.what for each in told]
+    first, connecting, making, started = [each.what for each in reported]
     assert (first, making) == ("starting", "starting a container") and connecting.startswith("connecting to the engine")
     assert started.startswith("started in ")
-    assert {each.backend for each in told} == {"docker"}
+    assert {each.backend for each in reported} == {"docker"}
     with pytest.raises(docker.errors.NotFound):
         engine.containers.get(container)

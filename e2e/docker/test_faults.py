@@ -21,7 +21,7 @@ from environments.shell.run import Running
 
 
 class InThread:
-    """A command that runs in a thread while the test causes a fault."""
+    """A command in a thread, while the test causes a fault."""
 
     def __init__(self, env, command: str, **arguments: object) -> None:
         self.result = self.error = None
@@ -73,7 +73,7 @@ def test_a_container_removed_between_commands_is_an_error_once(docker_environmen
     removed = env.target.id
     container_of(env).remove(force=True)
     with pytest.raises(EnvironmentLostError, match=removed[:12]):
-        env.target  # noqa: B018 - it is looked up
+        env.target  # noqa: B018 - the property looks the container up
     assert env.target.id != removed
 
 
@@ -93,9 +93,9 @@ def is_gone(engine, container) -> bool:
 
 
 def pause(container) -> None:
-    """Pause a container; the engine fails to freeze one whose processes begin and end meanwhile.
+    """Pause a container. The engine fails to freeze a container whose processes begin and end meanwhile.
 
-    A process that is just being started would hold the engine's lock on the container for as long as it is frozen.
+    A process in the middle of its start would hold the engine's lock on the container until the unpause.
     """
 
     def starts(process: str) -> bool:
@@ -142,14 +142,14 @@ def test_a_container_that_is_killed_after_a_command_ran_out_of_memory_was_not_en
     env = docker_environment(container_memory=64)
     assert "out of memory" in env.execute("python3 -c 'bytearray(200 << 20)'").note
     container = container_of(env)
-    time.sleep(1.5)  # what comes at once may be the end of it
+    time.sleep(1.5)  # an end right behind the kill may be due to the memory limit
     container.kill()
     with pytest.raises(EnvironmentLostError, match="stopped with exit code 137") as caught:
         env.execute("true")
     assert "memory" not in str(caught.value)
 
 
-def test_what_is_out_of_memory_says_so_and_names_the_setting(docker_environment):
+def test_a_command_out_of_memory_has_a_note_that_names_the_setting(docker_environment):
     env = docker_environment(container_memory=64)
     env.execute("cd /opt")
     note = "out of memory (container_memory is 64 MB)"
@@ -171,10 +171,10 @@ def test_what_is_out_of_memory_says_so_and_names_the_setting(docker_environment)
 # docker-py leaves a Unix socket that could not be connected to the garbage collector.
 @pytest.mark.filterwarnings("ignore:.*unclosed <socket.*family=1:Warning")
 def test_an_engine_that_goes_away_is_a_lost_target(docker_environment, monkeypatch, tmp_path: Path):
-    door = tmp_path / "engine.sock"
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{door}")
+    socket_path = tmp_path / "engine.sock"
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{socket_path}")
     env = docker_environment()
-    with EngineLink(door, "/var/run/docker.sock"):
+    with EngineLink(socket_path, "/var/run/docker.sock"):
         env.execute("true")
         command = InThread(env, "sleep 1000")
     command.join()
@@ -182,8 +182,8 @@ def test_an_engine_that_goes_away_is_a_lost_target(docker_environment, monkeypat
     assert "does not answer" in str(command.error)
     with pytest.raises(TerminalError):
         env.execute("true")
-    door.unlink()
-    with EngineLink(door, "/var/run/docker.sock"):
+    socket_path.unlink()
+    with EngineLink(socket_path, "/var/run/docker.sock"):
         assert env.execute("echo again").output == "again\n"
         env.cleanup()
     del command
@@ -229,7 +229,7 @@ def test_base64_setsid_and_shared_memory_may_be_missing_and_nothing_is_left_in_t
 
 
 def test_a_shell_that_ignores_what_ends_its_command_is_gone_behind_the_time_out(shared):
-    """Here the end of its stream does not end it."""
+    """With Docker, the end of its stream does not end a shell."""
     result = shared.execute("echo $$; trap '' 50 TERM; while :; do :; done", timeout=0.3)
     assert result.timed_out
     assert shared.execute(f"test -e /proc/{result.output}").exit_code == 1

@@ -1,4 +1,4 @@
-"""Each flag of `docker run` is refused by its name, or reaches the engine, whose description of a container has it."""
+"""Flags of `docker run`: each is refused by name, or shows in the engine's description of the container."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ STARTED: dict[str, Row] = {
     "--volume": (["-v", "/usr/share:/shared:ro"], lambda made: "/shared" in mounted(made)),
     "--workdir": (["-w", "/usr"], config("WorkingDir", "/usr")),
 }
-"""Flags of containers that can be started, with what is then to be seen."""
+"""Flags of containers that start, each with a check of the description."""
 APART = ("--uts", "--network", "--mac-address")
-"""Those of them that cannot be together with others: host names are of the UTS namespace."""
+"""Flags of STARTED that exclude others: host names belong to the UTS namespace."""
 
 CREATED: dict[str, Row] = {
     "--cpu-period": (["--cpu-period=50000"], host("CpuPeriod", 50_000)),
@@ -146,7 +146,7 @@ CREATED: dict[str, Row] = {
     "--volume-driver": (["--volume-driver=local"], host("VolumeDriver", "local")),
     "--volumes-from": (["--volumes-from=SOURCE"], lambda made: made["HostConfig"]["VolumesFrom"] is not None),
 }
-"""Flags that not every machine can start a container with."""
+"""Flags that keep a container from starting on some machines."""
 TABLE = {**STARTED, **CREATED}
 
 OF_PROCESSES = {"--env", "--env-file"}
@@ -158,25 +158,25 @@ NOT_HERE = {
     "--storage-opt=size=1g": "size|quota|storage",
     "--runtime=nosuch": "nosuch",
 }
-"""Flags that this machine's engine refuses, with what its refusal names; passed over, the container would start."""
+"""Flags that this machine's engine refuses, with a pattern of the error. A container would start without the flag."""
 UNSEEN_IN_PODMAN = {
     *("--cap-add", "--cap-drop", "--cgroupns", "--device", "--expose", "--init", "--ip", "--ip6", "--ipc"),
     *("--link-local-ip", "--log-opt", "--mac-address", "--memory-swap", "--runtime", "--sysctl", "--userns"),
     "--volumes-from",
 }
-"""Flags of which Podman's description of a container has nothing, or it by another name."""
+"""Flags that Podman's description of a container lacks or has under another name."""
 
 
 @pytest.fixture
 def labels(tmp_path: Path) -> str:
-    """A file of labels."""
+    """Write a file of labels."""
     file = tmp_path / "labels"
     file.write_text("# two labels\nof=a file\n\nother=1\n")
     return str(file)
 
 
-def _made(words: list[str], labels: str, source: str, **settings: object) -> Inspected:
-    """Make a container with flags, return its description, and remove it."""
+def _inspect(words: list[str], labels: str, source: str, **settings: object) -> Inspected:
+    """Return the description of a container with flags. The container is removed."""
     given = [word.replace("SOURCE", source).replace("LABELS", labels) for word in words]
     loaded = load_settings("docker", image=PYTHON_IMAGE, extra_args=given, **settings)
     api = Engine(None).client()
@@ -190,7 +190,7 @@ def _made(words: list[str], labels: str, source: str, **settings: object) -> Ins
 
 @pytest.fixture
 def source(engine: docker.DockerClient) -> Iterator[str]:
-    """A container for flags that name one."""
+    """Create a container for flags that name another container."""
     made = engine.api.create_container(PYTHON_IMAGE, ["true"])["Id"]
     yield made
     engine.api.remove_container(made, force=True)
@@ -203,7 +203,7 @@ def _holds(check: Callable[[Inspected], object], made: Inspected) -> bool:
         return False
 
 
-def flags_of_the_program() -> set[str]:
+def flags_of_docker_run() -> set[str]:
     """Return the flags that this machine's `docker run` has."""
     done = subprocess.run(["docker", "run", "--help"], capture_output=True, text=True, check=True)
     return {found[1] for line in done.stdout.splitlines() if (found := re.match(r"\s+(?:-\w, )?(--[\w-]+)", line))}
@@ -214,8 +214,8 @@ def test_every_flag_is_in_one_of_the_tables() -> None:
     assert not FLAGS.keys() & REFUSED.keys()
 
 
-def test_each_flag_of_docker_run_is_taken_or_refused_by_its_name() -> None:
-    program = flags_of_the_program()
+def test_each_flag_of_docker_run_is_accepted_or_refused_by_name() -> None:
+    program = flags_of_docker_run()
     assert len(program) > 90
     for flag in program - FLAGS.keys():
         with pytest.raises(UnsupportedError, match=f"flag {flag} of extra_args"):
@@ -223,24 +223,24 @@ def test_each_flag_of_docker_run_is_taken_or_refused_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("flag", TABLE)
-def test_the_engine_has_what_a_flag_asks_for(flag: str, labels: str, source: str) -> None:
+def test_the_engine_applies_each_flag(flag: str, labels: str, source: str) -> None:
     words, check = TABLE[flag]
-    made = _made(words, labels, source)
+    made = _inspect(words, labels, source)
     assert _holds(check, made), json.dumps(made)
 
 
-def test_podman_has_it_or_it_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch, labels: str) -> None:
+def test_podman_applies_each_flag_or_it_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, labels: str) -> None:
     wrong = {}
     with podman_service() as service:
         monkeypatch.setenv("DOCKER_HOST", service.url)
         off = {} if service.holds_limits else dict.fromkeys(("container_cpu", "container_memory", "container_pids"), 0)
         for flag, (words, check) in TABLE.items():
             try:
-                made = _made(words, labels, "nosuch", **off)
+                made = _inspect(words, labels, "nosuch", **off)
             except UnsupportedError as error:
                 if not re.search(r"--[\w-]+ of extra_args", str(error)):
                     wrong[flag] = str(error)
-            except docker.errors.APIError:  # it refuses by itself
+            except docker.errors.APIError:  # Podman itself refuses the flag
                 continue
             else:
                 if flag not in UNSEEN_IN_PODMAN and not _holds(check, made):
@@ -248,7 +248,7 @@ def test_podman_has_it_or_it_is_refused_by_its_name(monkeypatch: pytest.MonkeyPa
     assert wrong == {}
 
 
-def test_a_started_container_has_what_its_flags_ask_for(engine: docker.DockerClient, nap: str, labels: str) -> None:
+def test_a_started_container_has_its_flags(engine: docker.DockerClient, nap: str, labels: str) -> None:
     words = [word for flag, (words, _) in STARTED.items() if flag not in APART for word in words]
     given = [word.replace("LABELS", labels) for word in words]
     label = f"flags={nap}"
@@ -261,7 +261,7 @@ def test_a_started_container_has_what_its_flags_ask_for(engine: docker.DockerCli
 
 
 @pytest.mark.parametrize("flag", NOT_HERE)
-def test_what_the_engine_cannot_do_is_refused_and_not_passed_over(flag: str) -> None:
+def test_flags_that_the_engine_cannot_apply_are_errors(flag: str) -> None:
     with (
         create_environment("docker", image=PYTHON_IMAGE, extra_args=[flag]) as env,
         pytest.raises(TerminalError, match=f"(?i){NOT_HERE[flag]}"),
@@ -280,6 +280,6 @@ def test_variables_of_a_file_reach_commands_and_not_the_container(tmp_path: Path
 def test_a_seccomp_profile_is_read_here_and_paths_of_the_system_can_be_shown(tmp_path: Path, labels: str) -> None:
     profile = tmp_path / "profile.json"
     profile.write_text('{\n "defaultAction": "SCMP_ACT_ALLOW"\n}')
-    made = _made([f"--security-opt=seccomp={profile}", "--security-opt", "systempaths=unconfined"], labels, "")
+    made = _inspect([f"--security-opt=seccomp={profile}", "--security-opt", "systempaths=unconfined"], labels, "")
     assert 'seccomp={"defaultAction": "SCMP_ACT_ALLOW"}' in made["HostConfig"]["SecurityOpt"]
     assert made["HostConfig"]["MaskedPaths"] == []

@@ -1,4 +1,4 @@
-"""A command that takes all the processes its container may have. Bombs of other kinds are in tests_long/docker."""
+"""Fork bomb that uses up the process limit of its container. Other kinds are in tests_long/docker."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def test_a_fork_bomb_ends_with_its_time_and_the_session_goes_on(docker_environme
     assert result.timed_out and not result.survivors
     assert env.execute("pwd; echo $KEPT $plain; (echo forked)").output == "/opt\nexported too\nforked\n"
     assert execute_code(UNKNOWN, env=env, tools={}, timeout=3).status == "timeout"
-    # What is left of a script may be looked for after its call, and the session may get another shell meanwhile.
+    # The search for a script's processes may follow its call, and the session may get a new shell meanwhile.
     assert wait_until(lambda: env.execute("(echo forked)").output == "forked\n", 60)
     assert env.execute("pwd; echo $KEPT").output == "/opt\nexported\n"

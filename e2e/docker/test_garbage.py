@@ -42,7 +42,7 @@ def found(container) -> FoundTarget:
 
 @pytest.fixture
 def start_process(tmp_path, task):
-    """A process of ours with a container, ready to be killed."""
+    """Start programs that have a container, to be killed by the test."""
     started = []
 
     def start(how: str = "removed") -> subprocess.Popen:
@@ -60,7 +60,7 @@ def start_process(tmp_path, task):
         process.stdout.close()
 
 
-def test_gc_removes_the_container_of_a_killed_process_and_says_so_once(engine, task, start_process, tmp_path):
+def test_gc_removes_and_reports_the_container_of_a_killed_process_once(engine, task, start_process, tmp_path):
     process = start_process()
     (container,) = containers_of(engine, task)
     assert not [line for line in collect_garbage() if container.short_id in line], "its process runs"

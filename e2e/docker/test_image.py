@@ -12,9 +12,7 @@ from environments import EnvironmentStartError, TerminalError
 from environments.progress import Progress
 
 
-def test_a_missing_image_is_pulled_or_named_and_the_log_says_how_far_that_is(
-    docker_environment, engine, caplog, monkeypatch
-):
+def test_a_missing_image_is_pulled_with_progress_in_the_log_or_named(docker_environment, engine, caplog, monkeypatch):
     monkeypatch.setattr("environments.docker.image.PROGRESS_INTERVAL", 0)
     caplog.set_level(logging.INFO, "environments.docker.image")
     small = _changed_image(engine)
@@ -23,8 +21,8 @@ def test_a_missing_image_is_pulled_or_named_and_the_log_says_how_far_that_is(
             docker_environment(image=f"{name}:other").execute("true")
         caplog.clear()
         engine.images.remove(small, force=True)
-        told: list[Progress] = []
-        env = docker_environment(image=name, on_progress=told.append)
+        reported: list[Progress] = []
+        env = docker_environment(image=name, on_progress=reported.append)
         try:
             assert env.execute("cat /made").output == "here\n"
             env.cleanup()
@@ -33,13 +31,13 @@ def test_a_missing_image_is_pulled_or_named_and_the_log_says_how_far_that_is(
                 engine.images.remove(name, force=True)
         first, *_, last = [record.getMessage() for record in caplog.records]
         assert first == f"pulling image {name}" and last == f"pulled image {name}"
-        (done, total), *_ = [(each.done, each.total) for each in reversed(told) if "pulling" in each.what]
+        (done, total), *_ = [(each.done, each.total) for each in reversed(reported) if "pulling" in each.what]
         assert done and total and 3_000_000 < done <= total
         assert any("MB so far" in record.getMessage() for record in caplog.records)
 
 
 def _changed_image(engine: docker.DockerClient) -> str:
-    """An image with a layer that the engine does not have once it is removed: only such a layer is pulled."""
+    """Make an image with a layer of its own: once the image is removed, a pull has to fetch the layer."""
     make = "echo here >/made; head -c 3000000 /dev/urandom >/random"
     container = engine.containers.create(MINIMAL_IMAGE, ["sh", "-c", make])
     container.start()

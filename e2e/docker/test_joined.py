@@ -1,4 +1,4 @@
-"""Joining a container that another program has started, such as a service of compose."""
+"""Environments in the container of another program, such as a service of compose."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Join = Callable[..., BaseEnvironment]
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Container]:
-    """A container of somebody else's, with a user, a directory and a limit of its own, and no init that reaps."""
+    """Start a foreign container with its own user, directory and limit, and without an init process that reaps."""
     engine = require_docker()
     container = engine.containers.run(
         PYTHON_IMAGE,
@@ -43,7 +43,7 @@ def service() -> Iterator[Container]:
 
 @pytest.fixture
 def join(service: Container) -> Iterator[Join]:
-    """Makes environments in it, which are cleaned up in the end."""
+    """Make environments in the service's container; clean them up at the end."""
     made: list[BaseEnvironment] = []
 
     def make(**settings: object) -> BaseEnvironment:
@@ -56,12 +56,12 @@ def join(service: Container) -> Iterator[Join]:
 
 
 def processes_of(container: Container) -> list[str]:
-    """The commands that run in a container, without those that have ended and that nobody reaps there."""
+    """Return the commands of a container's processes, without zombies."""
     listed = container.top(ps_args="-o pid,stat,args")["Processes"]
     return [arguments for _, state, arguments in listed if not state.startswith("Z")]
 
 
-def test_commands_run_as_its_user_in_its_directory_with_its_variables(join, service):
+def test_commands_have_the_user_directory_and_variables_of_the_container(join, service):
     env = join()
     assert env.execute('id -u; pwd; echo "$OF_SERVICE"').output == "1000\n/srv/app\nyes\n"
     assert env.target.id == service.id
@@ -72,7 +72,7 @@ def test_commands_run_as_its_user_in_its_directory_with_its_variables(join, serv
     assert "its own limit is 64 MB" in result.note
 
 
-def test_a_user_a_directory_and_variables_may_be_given_along(join, service):
+def test_the_settings_replace_user_and_directory_and_add_variables(join, service):
     env = join(user="0", cwd="/usr", env={"MINE": "too"})
     assert env.execute('id -u; pwd; echo "$OF_SERVICE $MINE"').output == "0\n/usr\nyes too\n"
     assert env.target.enter[3:7] == ("--user", "0", "--workdir", "/usr")
@@ -81,7 +81,7 @@ def test_a_user_a_directory_and_variables_may_be_given_along(join, service):
     assert service.exec_run(["test", "-e", "/srv/none"]).exit_code == 1
 
 
-def test_nothing_of_ours_is_left_and_the_container_is_as_it_was(service):
+def test_cleanup_leaves_the_container_running_and_nothing_else_in_it(service):
     service.reload()
     before = service.attrs["State"]["StartedAt"]
     with (
@@ -100,9 +100,9 @@ def test_nothing_of_ours_is_left_and_the_container_is_as_it_was(service):
     assert list(service.labels) == ["com.docker.compose.service"]
 
 
-def test_a_container_that_somebody_restarts_is_lost_and_joined_again(join, service):
+def test_a_container_that_is_restarted_is_lost_and_joined_again(join, service):
     env, idle = join(), join()
-    env.execute("cat; cd /usr", stdin="something")  # which makes a directory of ours there
+    env.execute("cat; cd /usr", stdin="something")  # standard input makes a scratch directory
     idle.execute("true")
     with pytest.raises(EnvironmentLostError, match=service.id[:12]):
         env.execute("echo begun; sleep 1000", on_output=lambda _: service.restart(timeout=0))
@@ -116,7 +116,7 @@ def test_a_container_that_somebody_restarts_is_lost_and_joined_again(join, servi
     assert b"hermes-" not in service.exec_run(["ls", "/tmp"]).output
 
 
-def test_a_container_that_is_not_running_says_what_to_do(join, service):
+def test_a_container_that_is_not_running_is_an_error_with_the_remedy(join, service):
     service.pause()
     try:
         with pytest.raises(EnvironmentStartError, match=f"paused; go on with `docker unpause {service.name}`"):

@@ -1,4 +1,4 @@
-"""Containers that are kept: by whom they are taken up, and who shares them."""
+"""Kept containers: reuse and sharing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kept = Callable[..., DockerEnvironment]
 
 @pytest.fixture
 def kept(docker_environment, engine: docker.DockerClient) -> Iterator[Kept]:
-    """Makes environments whose container is kept for one task, all of which are removed in the end."""
+    """Make environments that keep their container for a common task; remove the containers at the end."""
     task = f"t-{secrets.token_hex(4)}"
     made = []
 
@@ -66,9 +66,7 @@ def processes(container: docker.models.containers.Container) -> list[str]:
     return shown.output.decode().splitlines()
 
 
-def test_those_that_start_and_end_at_once_have_one_container_among_them(
-    kept: Kept, engine: docker.DockerClient
-) -> None:
+def test_environments_that_start_and_end_at_once_share_a_container(kept: Kept, engine: docker.DockerClient) -> None:
     made = [kept() for _ in range(6)]
 
     def use(environment: DockerEnvironment) -> str:
@@ -93,7 +91,7 @@ def test_a_timed_out_command_of_one_leaves_the_others_alone(kept: Kept, nap: str
     assert first.execute("echo here").output == second.execute("echo here").output == "here\n"
 
 
-def test_a_container_that_is_lost_is_made_anew_once(kept: Kept, engine: docker.DockerClient) -> None:
+def test_a_lost_container_is_replaced_once(kept: Kept, engine: docker.DockerClient) -> None:
     first, second = kept(), kept()
     lost = first.execute("hostname").output
     second.execute("true")
@@ -126,29 +124,29 @@ def test_a_kept_container_in_use_is_refused_to_other_processes_until_its_last_us
     second.execute("true")
 
     first.cleanup()
-    assert "is in use by another process" in _in_another_process(first)
+    assert "is in use by another process" in _run_in_another_process(first)
     second.cleanup()
-    assert _in_another_process(first) == "here"
+    assert _run_in_another_process(first) == "here"
 
 
-def _in_another_process(kept: DockerEnvironment) -> str:
-    """Return what another process is told that takes up the same container."""
+def _run_in_another_process(kept: DockerEnvironment) -> str:
+    """Return the output or the error of a command in the same container, run by another process."""
     command = [sys.executable, "-c", _OTHER, PYTHON_IMAGE, kept.settings.task_id]
     return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_start_that_fails_gives_the_claim_back(kept: Kept, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failed_start_releases_the_claim(kept: Kept, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with RefusingLink(tmp_path / "engine.sock", "/var/run/docker.sock") as link, monkeypatch.context() as patched:
         patched.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
         link.refuse("/containers/create", times=1)
         failed = kept()
         with pytest.raises(EnvironmentStartError, match="too many requests"):
             failed.execute("true")
-        assert _in_another_process(failed) == "here"
+        assert _run_in_another_process(failed) == "here"
         failed.cleanup()
 
 
-def test_default_limits_that_the_storage_cannot_hold_are_passed_over_and_chosen_ones_are_not(
+def test_a_limit_that_the_storage_cannot_enforce_is_a_warning_by_default_and_an_error_if_chosen(
     docker_environment, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("environments.log._warned", set())

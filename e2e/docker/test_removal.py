@@ -1,4 +1,4 @@
-"""A container that several threads remove at once."""
+"""Removal of a container by several threads at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments.docker import target
 ATTEMPTS = 8
 
 
-def test_all_return_when_it_is_gone(engine: docker.DockerClient) -> None:
+def test_each_removal_returns_once_the_container_is_gone(engine: docker.DockerClient) -> None:
     container = str(engine.containers.run(PYTHON_IMAGE, ["sleep", "1000"], detach=True).id)
 
     def remove(_: int) -> None:

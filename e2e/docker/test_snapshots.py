@@ -21,33 +21,33 @@ from hermes_env.aio import AsyncEnvironment
 
 @pytest.fixture
 def docker_api(engine: docker.DockerClient) -> docker.APIClient:
-    """The engine's API."""
+    """Return the engine's API."""
     return engine.api
 
 
 @pytest.fixture
 def task(docker_api: docker.APIClient) -> Iterator[str]:
-    """A task whose snapshots are removed in the end."""
+    """Return a task name; remove the task's snapshots at the end."""
     task = f"snapshot-{secrets.token_hex(4)}"
     yield task
-    for image in _of(docker_api, task):
+    for image in _snapshots_of(docker_api, task):
         docker_api.remove_image(image["Id"], force=True)
 
 
-def _of(api: docker.APIClient, task: str) -> list[Any]:
+def _snapshots_of(api: docker.APIClient, task: str) -> list[Any]:
     return list(api.images(filters={"label": f"{SNAPSHOT}={task}"}))
 
 
-def _env(task: str, **settings: object) -> Any:
+def _make_environment(task: str, **settings: object) -> Any:
     return create_environment("docker", task_id=task, **{"image": PYTHON_IMAGE, **settings})
 
 
 def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(docker_api: docker.APIClient, task: str) -> None:
-    with _env(task) as env:
+    with _make_environment(task) as env:
         env.execute("echo here > /opt/file; export VARIABLE=set; cd /opt")
         image = env.snapshot(task)
     assert image == f"{SNAPSHOTS}:{task}"
-    with _env(task, image=image) as env:
+    with _make_environment(task, image=image) as env:
         assert env.execute("cat /opt/file; echo $VARIABLE").output == "here\n\n"
     configs = [docker_api.inspect_image(each)["Config"] for each in (image, PYTHON_IMAGE)]
     assert [config["Entrypoint"] or None for config in configs] == [None, None]
@@ -56,7 +56,7 @@ def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(docker_ap
 
 def test_no_variable_that_commands_see_is_in_the_image(docker_api: docker.APIClient, task: str) -> None:
     secret = secrets.token_hex(8)
-    with _env(task, env={"PASSWORD": secret}, extra_args=[f"--env=TOKEN={secret}"]) as env:
+    with _make_environment(task, env={"PASSWORD": secret}, extra_args=[f"--env=TOKEN={secret}"]) as env:
         assert env.execute("echo $PASSWORD $TOKEN").output == f"{secret} {secret}\n"
         image = env.snapshot(task)
         with env.fork() as fork:
@@ -69,32 +69,30 @@ def test_no_variable_that_commands_see_is_in_the_image(docker_api: docker.APICli
 def test_a_snapshot_of_the_same_name_is_replaced_and_its_environments_go_on(
     docker_api: docker.APIClient, task: str
 ) -> None:
-    with _env(task) as env:
+    with _make_environment(task) as env:
         env.execute("echo 1 > /opt/file")
         env.snapshot(task)
         first = docker_api.inspect_image(f"{SNAPSHOTS}:{task}")["Id"]
         env.execute("echo 2 > /opt/file")
         image = env.snapshot(task)
-        assert first not in {each["Id"] for each in _of(docker_api, task)}
-        with _env(task, image=image) as other:
+        assert first not in {each["Id"] for each in _snapshots_of(docker_api, task)}
+        with _make_environment(task, image=image) as other:
             other.prepare()
             env.execute("echo 3 > /opt/file")
             env.snapshot(task)
             assert other.execute("cat /opt/file").output == "2\n"
 
 
-def test_an_image_that_a_user_has_tagged_is_there_when_the_snapshot_is_replaced(
-    docker_api: docker.APIClient, task: str
-) -> None:
-    with _env(task) as env:
+def test_an_image_with_a_users_tag_stays_when_the_snapshot_is_replaced(docker_api: docker.APIClient, task: str) -> None:
+    with _make_environment(task) as env:
         docker_api.tag(env.snapshot(task), f"own-{task}", "1")
         env.execute("echo 2 > /opt/file")
         env.snapshot(task)
     assert docker_api.inspect_image(f"own-{task}:1")
 
 
-def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(docker_api: docker.APIClient, task: str) -> None:
-    with _env(task) as env:
+def test_forks_start_equal_are_independent_and_leave_nothing(docker_api: docker.APIClient, task: str) -> None:
+    with _make_environment(task) as env:
         env.execute("mkdir /opt/work; cd /opt/work; echo begun > file")
         forks = [env.fork() for _ in range(3)]
     unused = forks.pop()
@@ -106,11 +104,11 @@ def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(docker_api: docke
         assert of_fork.execute("cat file").output == "own\n"
     forks[1].cleanup()
     unused.cleanup()
-    assert _of(docker_api, task) == []
+    assert _snapshots_of(docker_api, task) == []
 
 
 def test_a_fork_of_a_kept_container_is_not_kept(docker_api: docker.APIClient, task: str) -> None:
-    with _env(task, container_persistent=True) as env:
+    with _make_environment(task, container_persistent=True) as env:
         env.execute("echo kept > /opt/file")
         with env.fork() as fork:
             assert fork.execute("cat /opt/file").output == "kept\n"
@@ -118,7 +116,7 @@ def test_a_fork_of_a_kept_container_is_not_kept(docker_api: docker.APIClient, ta
         assert not docker_api.containers(all=True, filters={"id": own})
         kept = env.target.id
     docker_api.remove_container(kept, force=True)
-    assert _of(docker_api, task) == []
+    assert _snapshots_of(docker_api, task) == []
 
 
 def test_a_fork_has_the_hooks_of_its_environment(task: str) -> None:
@@ -130,34 +128,34 @@ def test_a_fork_has_the_hooks_of_its_environment(task: str) -> None:
 
 
 def test_a_fork_reaches_the_hosts_that_its_environment_reaches_now(task: str) -> None:
-    with _env(task, network=["one.example", "two.example"]) as env:
+    with _make_environment(task, network=["one.example", "two.example"]) as env:
         env.prepare()
         env.set_network(["one.example"])
         with env.fork() as fork:
             assert fork.settings.docker.network == ("one.example",)
 
 
-def test_a_container_that_was_joined_is_not_taken_a_snapshot_of(docker_api: docker.APIClient, task: str) -> None:
-    with _env(task) as env, create_environment("docker", container=env.target.id) as joined:
+def test_a_joined_container_has_no_snapshots(docker_api: docker.APIClient, task: str) -> None:
+    with _make_environment(task) as env, create_environment("docker", container=env.target.id) as joined:
         with pytest.raises(UnsupportedError, match="docker commit"):
             joined.snapshot(task)
         with pytest.raises(UnsupportedError, match="docker commit"):
             joined.fork()
-    assert _of(docker_api, task) == []
+    assert _snapshots_of(docker_api, task) == []
 
 
 @pytest.mark.anyio
-async def test_both_can_be_awaited(docker_api: docker.APIClient, task: str) -> None:
+async def test_snapshots_and_forks_can_be_awaited(docker_api: docker.APIClient, task: str) -> None:
     async with AsyncEnvironment("docker", image=PYTHON_IMAGE, task_id=task) as env:
         await env.execute("echo here > /opt/file")
         assert await env.snapshot(task) == f"{SNAPSHOTS}:{task}"
         async with await env.fork() as fork:
             assert (await fork.execute("cat /opt/file")).output == "here\n"
-    assert [each["RepoTags"] for each in _of(docker_api, task)] == [[f"{SNAPSHOTS}:{task}"]]
+    assert [each["RepoTags"] for each in _snapshots_of(docker_api, task)] == [[f"{SNAPSHOTS}:{task}"]]
 
 
-def test_they_are_listed_with_their_task_and_removed_by_their_name(docker_api: docker.APIClient, task: str) -> None:
-    with _env(task) as env:
+def test_snapshots_are_listed_with_their_task_and_removed_by_name(docker_api: docker.APIClient, task: str) -> None:
+    with _make_environment(task) as env:
         env.execute("head -c 3000000 /dev/urandom > /opt/file")
         image = env.snapshot(task)
         with env.fork() as fork:
@@ -170,11 +168,11 @@ def test_they_are_listed_with_their_task_and_removed_by_their_name(docker_api: d
     (named,) = [each for each in DockerEnvironment.list_targets() if each.task == task]
     named.remove()
     named.remove()
-    assert _of(docker_api, task) == []
+    assert _snapshots_of(docker_api, task) == []
 
 
-def test_a_container_that_a_user_makes_of_one_is_not_taken_for_ours(docker_api: docker.APIClient, task: str) -> None:
-    with _env(task) as env:
+def test_a_users_container_of_a_snapshot_is_not_listed(docker_api: docker.APIClient, task: str) -> None:
+    with _make_environment(task) as env:
         image = env.snapshot(task)
     container = docker_api.create_container(image, ["true"])["Id"]
     assert container not in {each.id for each in DockerEnvironment.list_targets()}
@@ -197,21 +195,21 @@ def test_gc_removes_the_snapshot_of_a_fork_whose_process_was_killed(docker_api: 
         if each.task == task:
             assert each.use == "orphan"
             each.collect()
-    assert _of(docker_api, task) == []
+    assert _snapshots_of(docker_api, task) == []
 
 
-def test_podman_has_them_too(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+def test_podman_has_snapshots_and_forks(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
     with podman_service() as service:
         monkeypatch.setenv("DOCKER_HOST", service.url)
         limits = () if service.holds_limits else ("container_cpu", "container_memory", "container_pids")
         unheld = dict.fromkeys(limits, 0)
-        with _env(task, **unheld) as env:
+        with _make_environment(task, **unheld) as env:
             env.execute("echo here > /opt/file; cd /opt")
             image = env.snapshot(task)
             assert env.snapshot(task) == image
             with env.fork() as fork:
                 assert fork.execute("pwd; cat file").output == "/opt\nhere\n"
-        with _env(task, **{**unheld, "image": image}) as env:
+        with _make_environment(task, **{**unheld, "image": image}) as env:
             assert env.execute("cat /opt/file").output == "here\n"
         (named,) = [each for each in DockerEnvironment.list_targets() if each.task == task]
         assert (named.kind, named.name, named.use) == ("snapshot", image, "free")

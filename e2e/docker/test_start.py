@@ -1,4 +1,4 @@
-"""Starts of a container that are stopped while the engine, or a registry, does not answer."""
+"""Starts of a container, interrupted while the engine or a registry does not answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from environments.shell import lifecycle
 
 @pytest.fixture
 def link(engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldLink]:
-    """A link to the engine, by which environments reach it."""
+    """Open a link to the engine for all environments of the test."""
     with HeldLink(tmp_path / "engine.sock", "/var/run/docker.sock") as link:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
         yield link
@@ -36,7 +36,7 @@ def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(docker_environme
 
 
 @pytest.mark.parametrize(("stop", "words"), [(by_a_limit, "/_ping"), (by_its_scope, "/start HTTP")])
-def test_an_engine_that_does_not_answer_is_not_waited_for(link, docker_environment, engine, stop: Stop, words):
+def test_a_start_is_stopped_while_the_engine_does_not_answer(link, docker_environment, engine, stop: Stop, words):
     task = f"start-{stop.__name__}-{os.getpid()}"
     link.hold(words)
     stop(docker_environment(task_id=task), link.holds.wait)
@@ -49,7 +49,7 @@ def test_a_container_that_the_engine_makes_later_is_removed(link, docker_environ
     link.hold("/containers/create", answers=True)
     env = docker_environment(task_id=task)
     by_cleanup(env, lambda: link.holds.wait() and wait_until(lambda: containers_of(engine, task)))
-    assert containers_of(engine, task), "its name cannot be known yet"
+    assert containers_of(engine, task), "the engine has not yet returned the id"
     link.release()
     assert wait_until(lambda: not containers_of(engine, task), 60)
     assert wait_until(lambda: not our_threads()), our_threads()
@@ -68,7 +68,7 @@ def test_an_environment_in_a_cycle_is_collected_after_a_failed_start(engine, mon
 
     monkeypatch.setattr(lifecycle, "_close_quietly", closed)
     holder = SimpleNamespace(env=create_environment("docker", image=MINIMAL_IMAGE, volumes=["/nowhere/x:/x:bad"]))
-    holder.itself = holder  # it is left to the garbage collector, which drops weak references first
+    holder.itself = holder  # left to the garbage collector, which drops weak references first
     with pytest.raises(EnvironmentStartError, match="invalid mode"):
         holder.env.execute("true")
     del holder
@@ -84,12 +84,12 @@ def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(link, docke
     assert env.execute("echo works").output == "works\n"
 
 
-def test_a_container_that_was_there_before_outlives_a_start_that_is_stopped(link, docker_environment, container_of):
+def test_an_existing_container_outlives_a_start_that_is_stopped(link, docker_environment, container_of):
     env = docker_environment()
     env.execute("echo kept >/kept")
     container = container_of(env)
     container.stop(timeout=0)
-    link.hold(f"/containers/{container.id}/start HTTP")  # and not the start of an exec, of which the loss tells
+    link.hold(f"/containers/{container.id}/start HTTP")  # not the start of an exec, which detects the loss
     with pytest.raises(EnvironmentLostError, match="lost"):
         env.execute("true")
     by_interrupt(env, link.holds.wait)

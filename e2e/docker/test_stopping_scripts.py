@@ -1,4 +1,4 @@
-"""Scripts that stop every process of their container."""
+"""Scripts that send SIGSTOP to every process of their container."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments.docker.stream import WaitingShell
 
 LIMIT = 3
 LIMITS = ("container_cpu", "container_memory", "container_pids")
-SURELY = LIMIT + 10
+LATEST_RETURN = LIMIT + 10
 """Seconds by which `execute_code` has returned: its limit, 5 s of grace and 5 s."""
 ONCE = "import os, signal, time\nprint('on', flush=True)\nos.kill(-1, signal.SIGSTOP)\ntime.sleep({})\n"
 AGAIN = """
@@ -29,7 +29,7 @@ while time.monotonic() < ends:
 STOPPER = (
     f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {AGAIN!r}], env={{}}); time.sleep(1)\n"
 )
-"""Leaves one that goes on behind its end."""
+"""Leaves a process that goes on stopping others after the script's end."""
 SCRIPTS = {"once": ONCE.format(1000), "ends": ONCE.format(0), "again": AGAIN, "left": STOPPER}
 
 
@@ -50,14 +50,14 @@ def make(request, docker_environment, monkeypatch):
 def test_a_script_that_stops_all_processes_ends_in_time_and_the_session_goes_on(make, code):
     env = make()
     env.execute("export KEPT=yes; cd /usr; echo file >/tmp/kept")
-    assert execute_code(code, env=env, tools={}, timeout=LIMIT).duration_seconds < SURELY
+    assert execute_code(code, env=env, tools={}, timeout=LIMIT).duration_seconds < LATEST_RETURN
     after = env.execute("echo $KEPT $PWD; cat /tmp/kept", timeout=30)
     assert (after.output, after.exit_code) == ("yes /usr\nfile\n", 0)
     left = "grep -aslE '[s]cript-|S[I]GSTOP' /proc/[0-9]*/cmdline"
     assert env.execute_oneshot(left, timeout=30).output == ""
 
 
-def test_texts_that_are_run_in_rescue_at_once_share_a_shell_and_are_not_mixed_up(docker_environment, monkeypatch):
+def test_concurrent_rescue_commands_share_a_shell_and_keep_their_outputs(docker_environment, monkeypatch):
     made = []
     begin = WaitingShell.__init__
 
@@ -70,6 +70,6 @@ def test_texts_that_are_run_in_rescue_at_once_share_a_shell_and_are_not_mixed_up
     env.execute("true")
     texts = [f"echo {number}" for number in range(20)]
     with ThreadPoolExecutor(4) as threads:
-        said = list(threads.map(env.run_in_rescue, texts))
-    assert said == [f"{number}\n" for number in range(20)]
+        outputs = list(threads.map(env.run_in_rescue, texts))
+    assert outputs == [f"{number}\n" for number in range(20)]
     assert len(made) == 1, "the others would stay open"

@@ -1,4 +1,4 @@
-"""How a person enters a container, and where its ports are."""
+"""The command that enters a container, and the address of a port."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ server.serve_forever()
 """
 
 
-def entered(enter: tuple[str, ...], *command: str) -> str:
-    """Return what a command prints that is run by a way in; there is no terminal here."""
+def run_inside(enter: tuple[str, ...], *command: str) -> str:
+    """Return the output of a command run by an `enter` command, without a terminal."""
     words = [word for word in enter if word != "-it"]
     return subprocess.run([*words, *command], capture_output=True, text=True, check=True).stdout
 
 
-def test_a_person_gets_in_by_what_the_target_says(docker_environment, container_of):
+def test_a_target_names_the_command_that_enters_the_container(docker_environment, container_of):
     env = docker_environment(user="1000:1000", cwd="/usr")
     target, container = env.target, container_of(env)
     assert (target.backend, target.kind, target.host) == ("docker", "container", this_machine())
     assert (target.id, target.name) == (container.id, container.name)
     assert target.enter[:3] == ("docker", "exec", "-it")
-    assert entered(target.enter, "-c", "id -u; pwd") == "1000\n/usr\n"
-    assert entered(target.enter_as("root"), "-c", "id -u") == "0\n"
+    assert run_inside(target.enter, "-c", "id -u; pwd") == "1000\n/usr\n"
+    assert run_inside(target.enter_as("root"), "-c", "id -u") == "0\n"
     assert container.name in str(target) and target.id[:12] in str(target)
 
 

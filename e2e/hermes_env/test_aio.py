@@ -1,4 +1,4 @@
-"""What is cancelled is ended in a container before the await returns."""
+"""Cancelled work has ended in the container when the await returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import docker
 import pytest
 from targets.awaiting import LONG, until
 from targets.engines import PYTHON_IMAGE
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments import create_environment
 from hermes_env.aio import AsyncEnvironment, aexecute_code
@@ -24,7 +24,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[AsyncEnvironment]:
-    """One container for all of these tests."""
+    """Start a container for all tests of the module."""
     with create_environment("docker", image=PYTHON_IMAGE) as beneath:
         yield AsyncEnvironment.of(beneath)
 
@@ -33,9 +33,9 @@ async def test_a_command_is_ended_with_its_children(env: AsyncEnvironment, nap: 
     await env.execute("cd /tmp")
     async with anyio.create_task_group() as group:
         group.start_soon(env.execute, f"(setsid sleep {nap} & sleep {nap})")
-        await until(lambda: len(having(nap)) >= 2)
+        await until(lambda: len(processes_with(nap)) >= 2)
         group.cancel_scope.cancel()
-    assert not having(f"sleep {nap}")
+    assert not processes_with(f"sleep {nap}")
     assert (await env.execute("pwd")).output == "/tmp\n"
 
 
@@ -50,9 +50,9 @@ subprocess.run(["sleep", "{nap}"])
 """
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: aexecute_code(code, env=env, tools={"sleep": sleep}))
-        await until(lambda: len(having(nap)) >= 2)
+        await until(lambda: len(processes_with(nap)) >= 2)
         group.cancel_scope.cancel()
-    assert not having(nap)
+    assert not processes_with(nap)
 
 
 async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled(
@@ -65,7 +65,7 @@ async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled
         group.cancel_scope.cancel()
     with anyio.fail_after(LONG):
         await process.wait()
-    assert not having(nap)
+    assert not processes_with(nap)
 
 
 async def test_a_transfer_that_is_cancelled_leaves_no_part_of_a_file(env: AsyncEnvironment) -> None:
@@ -87,5 +87,5 @@ async def test_a_start_that_is_cancelled_leaves_no_container(
     async with AsyncEnvironment("docker", image=PYTHON_IMAGE, task_id=f"aio-{nap}") as env:
         with anyio.move_on_after(seconds):
             await env.execute(f"sleep {nap}")
-        assert not having(nap)
+        assert not processes_with(nap)
     assert not engine.containers.list(all=True, filters={"label": f"hermes-environments.task=aio-{nap}"})

@@ -26,7 +26,7 @@ def name() -> str:
 
 @pytest.fixture
 def containers(engine: docker.DockerClient, name: str) -> Containers:
-    """The containers of the batch's environments."""
+    """Return a function that lists the containers of the batch."""
 
     def find() -> list[str]:
         found = engine.containers.list(all=True, ignore_removed=True, filters={"label": "hermes-environments.task"})

@@ -1,4 +1,4 @@
-"""`hermes-env cp`, into a container and out of it."""
+"""`hermes-env cp` into and out of a container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from targets.engines import PYTHON_IMAGE
 IMAGE = ("-b", "docker", "--set", f"image={PYTHON_IMAGE}")
 
 
-def test_files_folders_and_streams_go_there_and_back(
+def test_files_folders_and_streams_are_copied_both_ways(
     hermes_env: CommandLine, docker_environment, tmp_path: Path
 ) -> None:
     env = docker_environment()
@@ -32,7 +32,9 @@ def test_files_folders_and_streams_go_there_and_back(
     assert "No such file or directory" in refused.stderr
 
 
-def test_a_copy_into_what_ends_with_it_is_told_of(hermes_env: CommandLine, tmp_path: Path) -> None:
+def test_a_copy_into_a_container_that_ends_with_the_command_is_a_warning(
+    hermes_env: CommandLine, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("here")
     done = hermes_env("cp", *IMAGE, "file", ":/srv/file")
     assert (done.returncode, done.stdout) == (0, "")

@@ -13,15 +13,13 @@ def line_of(output: str, backend: str) -> str:
     return next(line for line in output.splitlines() if line.startswith(f"{backend} "))
 
 
-def test_a_trial_tells_its_steps(hermes_env: CommandLine) -> None:
+def test_a_trial_reports_its_steps(hermes_env: CommandLine) -> None:
     done = hermes_env("doctor", "-v", "-b", "docker", TERMINAL_DOCKER_IMAGE=PYTHON_IMAGE)
     assert done.returncode == 0
     assert "hermes-env: started in" in done.stderr
 
 
-def test_it_says_whether_this_machine_can_have_a_sandbox_and_tries_one_that_is_configured(
-    hermes_env: CommandLine, tmp_path: Path
-) -> None:
+def test_doctor_checks_for_bubblewrap_and_tries_a_configured_sandbox(hermes_env: CommandLine, tmp_path: Path) -> None:
     require_bubblewrap()
     assert "bubblewrap " in line_of(hermes_env("doctor").stdout, "bubblewrap")
     project = tmp_path / "project"
@@ -37,7 +35,7 @@ def test_it_says_whether_this_machine_can_have_a_sandbox_and_tries_one_that_is_c
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
-def test_it_shows_the_value_of_no_key(hermes_env: CommandLine, options: list[str]) -> None:
+def test_doctor_shows_no_value_of_a_key(hermes_env: CommandLine, options: list[str]) -> None:
     given = {
         "OPENAI_API_KEY": "shown-0-key-of-a-model",
         "MODAL_TOKEN_SECRET": "shown-1-secret-of-modal",

@@ -9,7 +9,7 @@ from docker import DockerClient
 from targets.awaiting import until
 from targets.mcp_server import ON_DOCKER, Session, over_stdio, run, server_variables, serving
 
-if TYPE_CHECKING:  # which takes a second: only the process that runs this test imports it
+if TYPE_CHECKING:  # the import takes a second: only the process of this test needs the module
     from mcp.client.client import Client
 
 __all__ = ["over_stdio", "server_variables"]
@@ -23,7 +23,7 @@ async def printed(client: Client, command: str) -> str:
     return str(result.structured_content["output"]).strip()
 
 
-def test_a_container_goes_with_its_session(
+def test_a_container_is_removed_with_its_session(
     over_stdio: Session, server_variables: dict[str, str], engine: DockerClient
 ) -> None:
     def is_there(container: str) -> bool:

@@ -1,4 +1,4 @@
-"""What passes through the streams of `exec`, `cp` and `shell`, on each engine."""
+"""Streams of `exec`, `cp` and `shell` on each engine."""
 
 from __future__ import annotations
 

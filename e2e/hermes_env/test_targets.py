@@ -1,4 +1,4 @@
-"""`hermes-env ls` and `rm`, of containers."""
+"""`hermes-env ls` and `hermes-env rm` with containers."""
 
 from __future__ import annotations
 

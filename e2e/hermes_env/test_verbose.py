@@ -1,4 +1,4 @@
-"""What `-v` and `-vv` show on standard error."""
+"""Output of `-v` and `-vv` on standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRESENT = ("-b", "docker", "--set", f"image={PYTHON_IMAGE}", "-n", "echo", "ran"
 ABSENT = ("-b", "docker", "--set", "image=hermes-test-absent:none", "-n", "true")
 
 
-def test_the_steps_of_a_start_are_told_on_request(hermes_env: CommandLine) -> None:
+def test_v_reports_the_steps_of_a_start(hermes_env: CommandLine) -> None:
     quiet = hermes_env("exec", *PRESENT)
     assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("ran\n", "", 0)
     done = hermes_env("exec", "-v", *PRESENT)
@@ -21,7 +21,7 @@ def test_the_steps_of_a_start_are_told_on_request(hermes_env: CommandLine) -> No
     assert done.stderr.splitlines()[-1].startswith("hermes-env: started in")
 
 
-def test_one_tells_of_a_pull_and_two_show_its_record_in_the_log(hermes_env: CommandLine) -> None:
+def test_v_reports_a_pull_and_vv_shows_its_log_record(hermes_env: CommandLine) -> None:
     once = hermes_env("exec", "-v", *ABSENT)
     assert once.returncode == 125
     assert "pulling image hermes-test-absent:none" in once.stderr and " INFO " not in once.stderr
@@ -29,9 +29,7 @@ def test_one_tells_of_a_pull_and_two_show_its_record_in_the_log(hermes_env: Comm
     assert " INFO environments.docker.image: pulling image hermes-test-absent:none" in twice.stderr
 
 
-def test_the_key_of_a_new_ssh_host_is_one_line_and_no_line_once_it_is_known(
-    hermes_env: CommandLine, tmp_path: Path
-) -> None:
+def test_the_key_of_a_new_ssh_host_is_reported_once(hermes_env: CommandLine, tmp_path: Path) -> None:
     with ssh_server(tmp_path) as server:
         words = ["-b", "ssh", *(f"--set={name}={value}" for name, value in server.settings.items()), "-n", "true"]
         first = hermes_env("exec", *words)

@@ -1,4 +1,4 @@
-"""Background processes of containers and SSH servers, as a model sees them."""
+"""The tool `process` on containers and SSH servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hermes_tools.terminal import terminal
 
 
 @pytest.mark.parametrize("backend", [backends.docker, backends.ssh], ids=lambda backend: backend.__name__)
-def test_it_is_killed_with_its_children_and_its_output_outlives_the_target(
+def test_a_process_is_killed_with_its_children_and_its_output_outlives_the_target(
     backend: backends.Backend, tmp_path: Path
 ) -> None:
     with backend(tmp_path) as subject, subject.make() as env:

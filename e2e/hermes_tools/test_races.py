@@ -1,4 +1,4 @@
-"""`write_file` and `patch` beside a program of the target that changes the same files."""
+"""`write_file` and `patch` while a program of the target changes the same files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ done
 """
 
 
-def has_met(answers: list[WriteResult]) -> bool:
-    """Whether a write has met each kind of directory: one that may be written, and a link to one that may not."""
+def has_met_both_kinds(answers: list[WriteResult]) -> bool:
+    """Return True once writes have met both an allowed directory and a link to a denied directory."""
     refused = any("write_denylist" in answer.get("error", "") for answer in answers)
     return refused and any("created" in answer for answer in answers)
 
@@ -65,7 +65,7 @@ def test_no_file_lands_in_a_denied_directory_that_a_link_is_swapped_for(env: Bas
     swapping = env.start(SWAPPING, stdin="none")
     try:
         answers = []
-        while len(answers) < WRITES or not has_met(answers):
+        while len(answers) < WRITES or not has_met_both_kinds(answers):
             assert len(answers) < MOST_WRITES, "no swap has met a write"
             answers.append(write_file(env, f"~/work/race/{len(answers)}", "x"))
     finally:
@@ -74,11 +74,11 @@ def test_no_file_lands_in_a_denied_directory_that_a_link_is_swapped_for(env: Bas
     assert env.execute("ls -A ~/.ssh").output == before
     written = [f"{number}" for number, answer in enumerate(answers) if "created" in answer]
     found = env.execute("cd; find other old work -type f -name '[0-9]*' | sed 's,.*/,,' | sort -n").output.split()
-    assert found == written, "what was written is where it may be, and nothing else is"
+    assert found == written, "all written files, and no others, are in allowed directories"
 
 
 @pytest.mark.parametrize("text", ["one\n", "one\n" + "line\n" * 20_000], ids=["small", "large"])
-def test_a_file_that_grows_while_it_is_patched_keeps_what_came(
+def test_a_file_that_grows_while_it_is_patched_keeps_the_new_lines(
     env: BaseEnvironment, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env.write_bytes("grown.txt", text.encode())

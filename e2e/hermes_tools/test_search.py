@@ -1,4 +1,4 @@
-"""`search_files` in containers: the processes that a call starts, and a target that has BusyBox's grep alone."""
+"""`search_files` in containers: number of processes started by a call, and BusyBox's grep."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from collections.abc import Callable
 
 import pytest
 from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE
+from targets.processes import newest_pid
 
 from environments.docker import DockerEnvironment
 from hermes_tools.search.search_files import search_files
-
-
-def last_number(env: DockerEnvironment) -> int:
-    return int(env.execute_oneshot("read -r _ _ _ _ last </proc/loadavg; echo $last").output)
-
 
 CALLS: tuple[dict[str, object], ...] = (
     {"pattern": "needle"},
@@ -30,16 +26,16 @@ def test_a_search_starts_no_more_than_a_oneshot_and_busybox_one_more(
 ) -> None:
     env = docker_environment(image=image)
     env.execute("mkdir -p /tmp/tree && cd /tmp/tree && echo needle | tee a.py b.py c.txt")
-    look = min(-(last_number(env) - last_number(env)) for _ in range(3))
-    # The program takes the place of the one-shot's shell. BusyBox's grep is run by its find. Threads have numbers, too.
+    look = min(-(newest_pid(env) - newest_pid(env)) for _ in range(3))
+    # The program replaces the one-shot's shell. BusyBox's `find` runs grep. Threads have ids, too.
     most = look + (image == MINIMAL_IMAGE)
     for arguments in CALLS:
         started = []
         for _ in range(3):
-            before = last_number(env)
+            before = newest_pid(env)
             assert search_files(env, **arguments)["matches"]  # type: ignore[arg-type]
-            started.append(last_number(env) - before - look)
-        # Of the three calls one at least comes without a shell that is opened in reserve.
+            started.append(newest_pid(env) - before - look)
+        # At least one of three calls runs while no spare shell is being opened.
         assert min(started) <= most, (arguments, started)
 
 

@@ -1,4 +1,4 @@
-"""`write_file` and `patch` leave denied files as they are, also in a container that has next to no tools."""
+"""`write_file` and `patch` refuse denied files in a minimal image."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from hermes_tools.files.write_file import write_file
 from hermes_tools.patch.patch import patch
 
 
-def refused(answer: object) -> bool:
+def is_refused(answer: object) -> bool:
     return "is not written: " in dict(answer).get("error", "")  # type: ignore[call-overload]
 
 
-def test_a_target_without_bash_and_the_usual_tools_sees_the_same(
+def test_denied_files_are_refused_without_bash_and_the_usual_tools(
     docker_environment: Callable[..., DockerEnvironment],
 ) -> None:
     env = docker_environment(image=MINIMAL_IMAGE, write_safe_root="/")
@@ -24,8 +24,8 @@ def test_a_target_without_bash_and_the_usual_tools_sees_the_same(
     env.execute("ln -s ../../.ssh/config sub/link; echo one >../.netrc; ln ../.netrc alias")
     for path in ("~/.bashrc", "link", "sub/link", "alias", "../.ssh/new/x", "/etc/sudoers.d/mine"):
         answer = write_file(env, path, "x")
-        assert refused(answer), answer
+        assert is_refused(answer), answer
     assert patch(env, "a", "one", "two")["replacements"] == 1
-    assert refused(patch(env, mode="patch", patch="*** Begin Patch\n*** Move File: a -> ../.ssh/a\n*** End Patch"))
+    assert is_refused(patch(env, mode="patch", patch="*** Begin Patch\n*** Move File: a -> ../.ssh/a\n*** End Patch"))
     assert write_file(env, "b/c", "x")["created"]
     assert read_file(env, "a")["content"] == "     1|two\n"

@@ -1,6 +1,6 @@
-"""An exception in the caller's thread changes nothing about the next call: on engines.
+"""An exception in the caller's thread does not change the next call, on engines.
 
-tests/moments tries the same on local, tests_long/moments every moment of every method there.
+tests/moments does the same on the backend local; tests_long/moments tries every moment of every method.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from targets.moments import check_moments, trials
 from targets.operations import OF_A_BACKEND
 
 MOMENTS = 12
-"""Places in the code tried of each operation."""
+"""Number of places in the code tried for each operation."""
 ENGINES = ("docker", "ssh")
-"""Singularity's stream is a local process's: it is tried in tests_long/moments."""
-
-
-OF_A_LIST = ("set_network", "execute of a first command", "renew")
-"""Operations that start or change the proxy of a list of hosts."""
+"""Singularity has the stream of a local process, and is left to tests_long/moments."""
+PROXY_OPERATIONS = ("set_network", "execute of a first command", "renew")
+"""Operations that start or change the network proxy."""
 
 
 @pytest.mark.parametrize(
-    ("backend", "operation"), [*trials(ENGINES, OF_A_BACKEND), *trials(("bubblewrap",), OF_A_LIST)]
+    ("backend", "operation"), [*trials(ENGINES, OF_A_BACKEND), *trials(("bubblewrap",), PROXY_OPERATIONS)]
 )
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path

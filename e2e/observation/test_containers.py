@@ -1,4 +1,4 @@
-"""Records and spans of commands in a container: the start, the loss, the script, the container's name."""
+"""Records and spans of commands in a container: start, loss, scripts and the container's name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from targets.recorded import Recorded
+from targets.run_record import RunRecord
 
 from code_execution import execute_code
 from environments import BaseEnvironment
@@ -35,21 +35,21 @@ def test_a_script_and_its_commands_are_recorded_and_are_spans_with_the_container
     container = env.target.id
     env.cleanup()
     provider.shutdown()
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert ["script", "tool_call", "command"] in seen.ways_down() and ["script", "start"] in seen.ways_down()
     assert {each["environment"] for each in seen.all} == {"docker 1"}
     assert seen.one("start")["target"].startswith("container ")
-    assert any("start" in each["text"] for each in seen.of("note")), "what a start is doing"
+    assert any("start" in each["text"] for each in seen.of("note")), "the steps of a start"
     named = {each.name: dict(each.attributes or {}).get("container.id") for each in spans.get_finished_spans()}
     assert named["start docker"] == named["command docker"] == container
 
 
-def test_a_lost_target_and_what_was_printed_by_then_are_recorded(
+def test_a_lost_target_and_the_output_until_then_are_recorded(
     docker_environment: Callable[..., BaseEnvironment], container_of: Callable, path: Path
 ):
     env = docker_environment(record=path)
     container = container_of(env)
     with pytest.raises(EnvironmentLostError):
         env.execute("echo by then; sleep 1000", on_output=lambda text: container.remove(force=True))
-    lost = Recorded(path).last("command")
+    lost = RunRecord(path).last("command")
     assert (lost["status"], lost["error_type"], lost["output"]) == ("lost", "EnvironmentLostError", "by then\n")

@@ -1,4 +1,4 @@
-"""Engines on a host that is reached over SSH. Their faults and listings are in tests_long/over_ssh."""
+"""Engines on an SSH host. tests_long/over_ssh has their faults and listings."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ server.serve_forever()
 """
 
 
-def outlives_its_link(env: BaseEnvironment, server: SSHServer) -> None:
+def check_survives_a_dropped_link(env: BaseEnvironment, server: SSHServer) -> None:
     """Check that a dropped link loses neither the target nor the session."""
     env.execute("cd /var; export KEPT=kept; echo here >/tmp/file")
-    env.execute("true")  # which the shell reads once it has reported what the first has left
+    env.execute("true")  # the shell reads this command after the state report of the first
     target = env.target.id
     server.kill_connections()
-    with contextlib.suppress(EnvironmentLostError):  # if it drops just behind the command
+    with contextlib.suppress(EnvironmentLostError):  # if the link drops right behind the command
         env.execute("true")
     assert env.execute("pwd; echo $KEPT; cat /tmp/file").output == "/var\nkept\nhere\n"
     assert env.target.id == target
 
 
-def test_a_container_is_used_by_its_port_and_its_way_in_and_outlives_its_link(
+def test_a_container_has_ports_and_an_enter_command_and_outlives_its_link(
     docker_environment: MakeDocker, server: SSHServer
 ) -> None:
     env = docker_environment(**server.over)
-    outlives_its_link(env, server)
+    check_survives_a_dropped_link(env, server)
     address = env.address(int(env.start(["python3", "-c", SERVER], cwd="/usr").expect("\n", timeout=60)))
     assert address.host == "127.0.0.1"
     with urllib.request.urlopen(f"{address.url}/lib/os-release") as answer:
@@ -61,7 +61,7 @@ def test_a_container_is_forked_and_the_fork_leaves_nothing(
     env = docker_environment(**server.over)
     env.execute("cd /opt; echo here > file")
     with env.fork() as fork:
-        snapshot = fork.forked_from  # type: ignore[attr-defined]  # of environments with shells
+        snapshot = fork.forked_from  # type: ignore[attr-defined]  # attribute of environments with shells
         assert fork.execute("pwd; cat file").output == "/opt\nhere\n"
         assert engine.images.get(snapshot)
     with pytest.raises(docker.errors.ImageNotFound):
@@ -71,7 +71,7 @@ def test_a_container_is_forked_and_the_fork_leaves_nothing(
 def test_an_instance_outlives_its_link(server: SSHServer) -> None:
     sandbox = str(require_singularity().sandbox)
     with create_environment("singularity", image=sandbox, **server.over) as env:
-        outlives_its_link(env, server)
+        check_survives_a_dropped_link(env, server)
         assert env.target.host == "127.0.0.1"
         assert env.target.enter[0] == "ssh"
 
@@ -89,7 +89,7 @@ def test_docker_host_may_name_a_host_to_log_in_at(
     assert f"at ssh://{user}@127.0.0.1:{server.port}" in DockerEnvironment.probe(env.settings)
 
 
-def test_a_start_that_cannot_be_is_refused_with_the_host_that_is_meant(server: SSHServer) -> None:
+def test_a_start_that_is_refused_names_the_host(server: SSHServer) -> None:
     here = f"127.0.0.1:{server.port}"
     sandbox = str(require_singularity().sandbox)
     rows: list[tuple[str, dict[str, object], type[Exception], str]] = [

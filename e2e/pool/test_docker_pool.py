@@ -1,4 +1,4 @@
-"""Pools of containers, on a real engine."""
+"""Pools of containers on a real engine."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import docker
 import pytest
-from targets.borrowing import LONG, Borrower, until
 from targets.engines import PYTHON_IMAGE
+from targets.lease_threads import LONG, LeaseThread, until
 from targets.refusing_link import RefusingLink
-from targets.renewal import having
+from targets.renew_check import grep_processes
 
 from environments import EnvironmentStartError, Pool, create_environment
 from environments.pool import backoff
@@ -26,20 +26,20 @@ MakePool = Callable[..., Pool]
 
 @pytest.fixture
 def containers(engine: docker.DockerClient) -> MakePool:
-    """Makes pools of containers, each of which a test closes."""
+    """Make pools of containers. The test closes them."""
     settings = {"backend": "docker", "image": PYTHON_IMAGE, "task_id": f"pool-{uuid.uuid4().hex}"}
     return lambda **named: Pool(settings, **named)
 
 
 @pytest.fixture
 def link(engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RefusingLink]:
-    """A link to the engine, by which environments reach it."""
+    """Open a link to the engine for all environments of the test."""
     with RefusingLink(tmp_path / "engine.sock", "/var/run/docker.sock") as link:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
         yield link
 
 
-def of(engine: docker.DockerClient, pool: Pool) -> list[docker.models.containers.Container]:
+def containers_of_pool(engine: docker.DockerClient, pool: Pool) -> list[docker.models.containers.Container]:
     """Return the containers of a pool."""
     tasks = f"{pool.settings.task_id}-"
     found = engine.containers.list(all=True, ignore_removed=True)
@@ -53,16 +53,16 @@ def test_each_borrower_has_a_new_container_and_none_is_left(containers, engine) 
             with pool.environment() as env:
                 hosts.append(env.execute("test ! -e /used && touch /used && hostname").output.strip())
         assert len(set(hosts)) == 3 and all(hosts)
-        assert len(of(engine, pool)) <= 2
+        assert len(containers_of_pool(engine, pool)) <= 2
         assert until(lambda: pool.stats().idle == 1 and pool.stats().ending == 0)
-        (container,) = of(engine, pool)
+        (container,) = containers_of_pool(engine, pool)
         container.remove(force=True)
         with pool.environment(timeout=LONG) as env:
             assert not container.id.startswith(env.execute("hostname").output.strip()), "what is lost is not lent"
-    assert not of(engine, pool)
+    assert not containers_of_pool(engine, pool)
 
 
-def test_one_that_is_used_again_is_the_same_container_without_the_processes_of_the_use_before(containers, nap) -> None:
+def test_a_reused_container_has_no_processes_of_its_last_use(containers, nap) -> None:
     with containers(max=1, uses=2) as pool:
         with pool.environment() as env:
             first = env.execute(
@@ -71,24 +71,24 @@ def test_one_that_is_used_again_is_the_same_container_without_the_processes_of_t
             ).output
         with pool.environment() as env:
             assert env.execute("hostname").output in first
-            assert env.execute(having(nap)).output == ""
+            assert env.execute(grep_processes(nap)).output == ""
             assert env.cwd != "/"
 
 
-def test_what_ran_before_an_environment_was_first_ready_stays_when_it_begins_anew(engine, nap) -> None:
+def test_processes_older_than_the_environment_survive_renew(engine, nap) -> None:
     with create_environment("docker", image=PYTHON_IMAGE) as env:
         env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
-        # Until it has shed its environment, it is one of ours; by its start it is told from others to a tick.
-        is_there = f"p=$({having(nap)}) && ! grep -q . ${{p%cmdline}}environ"
+        # The process has our marker until `env -i` has run. Its start time is known to a clock tick, hence the sleep.
+        is_there = f"p=$({grep_processes(nap)}) && ! grep -q . ${{p%cmdline}}environ"
         env.execute(f"until {is_there}; do sleep 0.02; done; sleep 0.1")
         env.prepare()
         env.renew()
-        found = env.execute(having(nap))
+        found = env.execute(grep_processes(nap))
         assert found.output.count("\n") == 1
 
 
-def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, nap, monkeypatch) -> None:
-    """On a loaded machine it does: at its time the process is older than all that followed its environment's start."""
+def test_renew_ends_the_first_process_also_if_the_search_is_late(engine, nap, monkeypatch) -> None:
+    """A late search happens on a loaded machine. By then the process is older than the processes of the start."""
     with create_environment("docker", image=PYTHON_IMAGE) as env:
         env.prepare()
         env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
@@ -100,21 +100,21 @@ def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, 
 
         monkeypatch.setattr(Control, "run_builtins", late)
         env.renew()
-        assert env.execute(having(nap)).output == ""
+        assert env.execute(grep_processes(nap)).output == ""
 
 
-def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch) -> None:
+def test_a_start_refused_by_a_busy_engine_is_retried(containers, link, monkeypatch) -> None:
     monkeypatch.setattr(backoff, "FIRST_DELAY", 0.01)
     link.refuse("/containers/create", times=2)
     with containers() as pool:
-        assert Borrower(pool).join() == "works\n"
+        assert LeaseThread(pool).join() == "works\n"
         assert pool.stats().failed == 2
 
 
-def test_an_image_that_is_nowhere_is_told_to_all_who_wait(engine) -> None:
+def test_a_missing_image_is_an_error_for_all_waiting_borrowers(engine) -> None:
     with Pool({"backend": "docker", "image": "127.0.0.1:9/there/is-none"}, max=2) as pool:
         with ThreadPoolExecutor(4) as threads:
-            errors = list(threads.map(lambda _: Borrower(pool).join(), range(4)))
+            errors = list(threads.map(lambda _: LeaseThread(pool).join(), range(4)))
         assert all(isinstance(each, EnvironmentStartError) for each in errors)
         assert all("no image" in str(each) for each in errors)
 
@@ -129,7 +129,7 @@ with pool.environment() as env:
 """
 
 
-def test_containers_of_a_pool_that_nobody_closes_are_removed_at_exit(engine, tmp_path: Path) -> None:
+def test_containers_of_an_unclosed_pool_are_removed_at_exit(engine, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", LEFT_OPEN, PYTHON_IMAGE]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=False)
     assert (done.returncode, done.stderr) == (7, "")

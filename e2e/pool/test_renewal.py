@@ -1,4 +1,4 @@
-"""Environments of a pool that begin anew, on engines."""
+"""Reset of a pool's environments, on engines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from targets.backends import Backend, bubblewrap, docker, docker_listed, docker_minimal, singularity, ssh
-from targets.renewal import check_that_a_used_environment_begins_anew
+from targets.renew_check import check_renew
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from targets.renewal import check_that_a_used_environment_begins_anew
 )
 def test_a_used_environment_begins_anew(backend: Backend, tmp_path: Path, nap: str) -> None:
     with backend(tmp_path) as subject:
-        check_that_a_used_environment_begins_anew(subject, nap)
+        check_renew(subject, nap)

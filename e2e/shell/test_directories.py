@@ -1,4 +1,4 @@
-"""Directories in containers: users that may not do everything, and the tar of BusyBox."""
+"""Directories in containers: unprivileged users, and the tar of BusyBox."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from targets.directory_trees import TIME, described, made, rich
+from targets.directory_trees import TIME, describe_tree, make_rich_tree, write_tree
 from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE
 
 from environments import BaseEnvironment, TerminalError
@@ -16,8 +16,8 @@ BUSYBOX_PATH = "/tmp/busybox:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A directory with little in it."""
-    return made(tmp_path / "source", {"file": "text", "sub/file": "more"})
+    """Make a small directory."""
+    return write_tree(tmp_path / "source", {"file": "text", "sub/file": "more"})
 
 
 def _container(docker_environment, *, busybox: bool, user: str) -> BaseEnvironment:
@@ -32,16 +32,18 @@ def _container(docker_environment, *, busybox: bool, user: str) -> BaseEnvironme
 
 @pytest.mark.parametrize("user", ["", "1000:1000"], ids=["root", "another user"])
 @pytest.mark.parametrize("busybox", [False, True], ids=["GNU", "BusyBox"])
-def test_every_tar_brings_every_user_the_same(docker_environment, tmp_path: Path, busybox: bool, user: str) -> None:
+def test_every_tar_transfers_the_same_for_every_user(
+    docker_environment, tmp_path: Path, busybox: bool, user: str
+) -> None:
     env = _container(docker_environment, busybox=busybox, user=user)
-    top = rich(tmp_path / "rich")
-    want = {name: found for name, found in described(top).items() if not found[0].startswith("0o12")}
-    links = {name: found[2] for name, found in described(top).items() if name not in want}
-    for _ in range(2):  # once more over what is not to be written to
+    top = make_rich_tree(tmp_path / "rich")
+    want = {name: found for name, found in describe_tree(top).items() if not found[0].startswith("0o12")}
+    links = {name: found[2] for name, found in describe_tree(top).items() if name not in want}
+    for _ in range(2):  # the second time over read-only files
         env.put_dir(top, "/tmp/new/there")
         env.get_dir("/tmp/new/there", tmp_path / "here", skip_unchanged=True)
         os.utime(tmp_path / "here", (TIME, TIME))
-        got = described(tmp_path / "here")
+        got = describe_tree(tmp_path / "here")
         assert {name: found for name, found in got.items() if name in want} == want
         assert {name: found[2] for name, found in got.items() if name not in want} == links
 
@@ -55,7 +57,9 @@ def test_no_tar_writes_through_a_link(docker_environment, source: Path, busybox:
     assert env.execute("cat /tmp/outside/file; ls /tmp/outside/sub; cat file sub/file").output == "mine\ntextmore"
 
 
-def test_what_is_out_of_reach_is_not_taken_for_missing(docker_environment, source: Path, tmp_path: Path) -> None:
+def test_a_directory_without_permission_is_not_reported_as_missing(
+    docker_environment, source: Path, tmp_path: Path
+) -> None:
     env = docker_environment(docker_user="1000:1000")
     with pytest.raises(TerminalError, match="Permission denied"):
         env.get_dir("/root/dir", tmp_path / "here")

@@ -1,4 +1,4 @@
-"""Looking at, making and removing entries with BusyBox alone, as a user who is not root."""
+"""stat, list_dir, mkdir and remove with BusyBox alone, as an unprivileged user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY = 20_000
 
 @pytest.fixture(scope="module")
 def busybox() -> Iterator[BaseEnvironment]:
-    """A container with BusyBox alone, whose user is not root."""
+    """Start a container with BusyBox alone and an unprivileged user."""
     require_docker().close()
     with create_environment("docker", image=MINIMAL_IMAGE, docker_user="1000:1000") as made:
         yield made
@@ -38,7 +38,7 @@ def test_the_checks_of_entries_and_of_file_errors_hold(busybox: BaseEnvironment)
         check(Subject(make=lambda **_: busybox, _env=busybox))
 
 
-def test_a_link_to_what_is_not_there_yet_is_followed_from_where_it_is(busybox: BaseEnvironment) -> None:
+def test_a_relative_link_to_a_missing_file_is_followed_from_its_directory(busybox: BaseEnvironment) -> None:
     links = "ln -s sub/near far && ln -s new sub/near"
     made = busybox.execute_oneshot(f"mkdir -p /tmp/links/sub && cd /tmp/links && {links}")
     assert made.ok, made
@@ -56,13 +56,13 @@ def test_many_entries_are_listed_with_no_process_for_each(busybox: BaseEnvironme
     assert {entry.name for entry in entries if entry.is_file} == {str(number) for number in range(1, MANY + 1)}
 
 
-def test_what_others_own_is_kept(busybox: BaseEnvironment) -> None:
+def test_files_of_other_users_are_kept(busybox: BaseEnvironment) -> None:
     container = busybox.execute_oneshot("hostname").output.strip()
     run_as_root(container, "echo theirs >/tmp/theirs; chmod 666 /tmp/theirs; chmod 1777 /tmp")
     with pytest.raises(TargetPermissionError):
         busybox.remove("/tmp/theirs")
     with pytest.raises(TargetPermissionError):
-        busybox.write_bytes("/tmp/theirs", b"mine")  # it could be written to, but not be replaced in one step
+        busybox.write_bytes("/tmp/theirs", b"mine")  # writable, but not replaceable in one step
     assert busybox.read_bytes("/tmp/theirs") == b"theirs\n"
     with pytest.raises(TargetPermissionError):
         busybox.remove("/etc/passwd")
@@ -70,7 +70,7 @@ def test_what_others_own_is_kept(busybox: BaseEnvironment) -> None:
         busybox.mkdir("/new/directory")
 
 
-def test_a_file_system_that_is_read_only_is_no_question_of_permissions(busybox: BaseEnvironment) -> None:
+def test_a_read_only_file_system_is_no_permission_error(busybox: BaseEnvironment) -> None:
     with pytest.raises(TerminalError, match="Read-only") as raised:
         busybox.mkdir("/sys/kernel/new")
     assert type(raised.value) is TerminalError

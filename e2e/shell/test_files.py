@@ -1,4 +1,4 @@
-"""Files of others and out of reach, for a user who may not do everything, in containers and over SSH."""
+"""Files of other users and files without permission, for an unprivileged user in containers and over SSH."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from environments import BaseEnvironment, TerminalError, create_environment
 from environments.shell.dialect.files import SMALL
 
 SIZES = (5, SMALL + 1, 200_000)
-"""What is small goes another way than what is large."""
+"""Sizes of both protocols: small files are part of the shell text, large files are streamed."""
 
 
 def permissions(path: Path) -> int:
@@ -38,7 +38,7 @@ def source_of(tmp_path: Path, size: int, mode: int = 0o644) -> Path:
 
 @dataclass
 class Unprivileged:
-    """A target whose user is 1000, in which files of others can be made."""
+    """A target whose user is 1000. The test can also make files as root."""
 
     env: BaseEnvironment
     run_as_root: Callable[[str], object]
@@ -76,7 +76,7 @@ def unprivileged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         yield target
 
 
-def test_another_users_file_is_replaced_only_by_who_may_write_to_it(unprivileged: Unprivileged, tmp_path: Path) -> None:
+def test_another_users_file_is_replaced_only_if_it_is_writable(unprivileged: Unprivileged, tmp_path: Path) -> None:
     env, place = unprivileged.env, f"/tmp/{secrets.token_hex(4)}"
     env.execute(f"mkdir -m 777 {place}")
     unprivileged.run_as_root(f"cd {place}; echo theirs >closed; chmod 644 closed; echo theirs >open; chmod 666 open")
@@ -91,9 +91,7 @@ def test_another_users_file_is_replaced_only_by_who_may_write_to_it(unprivileged
     assert env.execute(f"cat {place}/closed; ls -A {place}").output == "theirs\nclosed\nopen\n"
 
 
-def test_ones_own_file_is_replaced_though_it_is_not_to_be_written_to(
-    unprivileged: Unprivileged, tmp_path: Path
-) -> None:
+def test_a_read_only_file_is_replaced_by_its_owner(unprivileged: Unprivileged, tmp_path: Path) -> None:
     env, place = unprivileged.env, f"/tmp/{secrets.token_hex(4)}"
     for size in SIZES:
         source = source_of(tmp_path, size, 0o444)
@@ -105,7 +103,7 @@ def test_ones_own_file_is_replaced_though_it_is_not_to_be_written_to(
         source.unlink()
 
 
-def test_what_is_out_of_reach_is_not_taken_for_missing(unprivileged: Unprivileged, tmp_path: Path) -> None:
+def test_a_file_without_permission_is_not_reported_as_missing(unprivileged: Unprivileged, tmp_path: Path) -> None:
     env, place = unprivileged.env, f"/tmp/{secrets.token_hex(4)}"
     unprivileged.run_as_root(f"mkdir -m 700 {place}; echo secret >{place}/file; echo secret >{place}.file")
     unprivileged.run_as_root(f"chmod 600 {place}.file")
@@ -119,8 +117,8 @@ def test_what_is_out_of_reach_is_not_taken_for_missing(unprivileged: Unprivilege
     assert not (tmp_path / "back").exists()
 
 
-AS_NOBODY = """
-import os, sys, tarfile  # the last is imported when it is needed, and then this user may not read it
+UNPRIVILEGED_PROGRAM = """
+import os, sys, tarfile  # tarfile in advance: a later import would need to read it as this user
 from pathlib import Path
 from environments.local import LocalEnvironment
 from environments import TerminalError, load_settings
@@ -158,14 +156,16 @@ with LocalEnvironment(load_settings("local")) as env:
 """
 
 
-def test_this_machine_is_no_exception() -> None:
+def test_the_backend_local_keeps_the_same_rules() -> None:
     with tempfile.TemporaryDirectory(prefix="hermes-test-") as folder:
         place = Path(folder)
         place.chmod(0o777)
         (place / "theirs").write_text("theirs")
         (place / "open").touch()
         (place / "open").chmod(0o666)
-        subprocess.run([sys.executable, "-c", AS_NOBODY, place], check=True, env={**os.environ, "HOME": folder})
+        subprocess.run(
+            [sys.executable, "-c", UNPRIVILEGED_PROGRAM, place], check=True, env={**os.environ, "HOME": folder}
+        )
         assert (place / "theirs").read_text() == "theirs"
         assert (place / "open").read_text() == "mine"
         assert ((place / "mine").read_text(), permissions(place / "mine")) == ("again", 0o444)

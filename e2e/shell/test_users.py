@@ -1,4 +1,4 @@
-"""Commands as another user of this machine, which root alone may run."""
+"""Commands as another user of this machine. They need root."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from environments.approvals import CommandRequest
 from environments.conformance.check import running, unique
 
 
-class Poor(PlainLocal):
-    """A target that lacks programs, and allows few streams."""
+class LimitedTarget(PlainLocal):
+    """A target without setpriv and sudo that allows few streams."""
 
     has_own_programs = True
     max_streams = 3
@@ -36,35 +36,35 @@ def env(tmp_path: Path) -> Iterator[BaseEnvironment]:
 
 
 @pytest.fixture
-def poor() -> Iterator[Poor]:
-    with Poor(load_settings("local", cwd="/")) as made:
+def limited() -> Iterator[LimitedTarget]:
+    with LimitedTarget(load_settings("local", cwd="/")) as made:
         yield made
 
 
-def test_where_setpriv_is_missing_su_does(poor: Poor) -> None:
-    result = poor.execute_oneshot("id -un; id -g; echo $HOME; cat", user="nobody", stdin="it's $in")
+def test_su_is_used_where_setpriv_is_missing(limited: LimitedTarget) -> None:
+    result = limited.execute_oneshot("id -un; id -g; echo $HOME; cat", user="nobody", stdin="it's $in")
     assert result.output == "nobody\n65534\n/nonexistent\nit's $in"
-    process = poor.start("tty >/dev/null && id -un", user="nobody", pty=True)
+    process = limited.start("tty >/dev/null && id -un", user="nobody", pty=True)
     assert process.wait(60) == 0 and process.read().strip() == "nobody"
 
 
-def test_where_there_is_no_way_nothing_runs(tmp_path: Path) -> None:
-    with Poor(load_settings("local", cwd="/")) as env:
-        env.lacks = (*Poor.lacks, "su")
+def test_no_command_runs_where_the_user_cannot_be_changed(tmp_path: Path) -> None:
+    with LimitedTarget(load_settings("local", cwd="/")) as env:
+        env.lacks = (*LimitedTarget.lacks, "su")
         for run in (env.execute_oneshot, env.start):
             with pytest.raises(UnsupportedError, match="may not become another"):
                 run(f"touch {tmp_path}/ran", user="nobody")
     assert not list(tmp_path.iterdir())
 
 
-def test_several_users_share_the_streams_that_a_target_allows(poor: Poor) -> None:
+def test_several_users_share_the_streams_that_a_target_allows(limited: LimitedTarget) -> None:
     users = ("nobody", "daemon", "root", None) * 3
     with ThreadPoolExecutor(len(users)) as threads:
-        outputs = threads.map(lambda user: poor.execute_oneshot("id -u", user=user, timeout=120).output, users)
+        outputs = threads.map(lambda user: limited.execute_oneshot("id -u", user=user, timeout=120).output, users)
         assert list(outputs) == ["65534\n", "1\n", "0\n", "0\n"] * 3
 
 
-def test_its_streams_its_text_and_its_identity_are_its_own(env: BaseEnvironment) -> None:
+def test_a_command_of_another_user_has_its_own_streams_and_identity_and_a_hidden_text(env: BaseEnvironment) -> None:
     result = env.execute_oneshot(
         "echo out >/dev/stdout; echo err >/dev/stderr", user="nobody", cwd="/", stderr="separate"
     )
@@ -81,7 +81,7 @@ def test_its_streams_its_text_and_its_identity_are_its_own(env: BaseEnvironment)
     assert result.output.startswith("/nonexistent nobody 1 none\n")
 
 
-def test_a_session_of_that_user_keeps_its_state(env: BaseEnvironment) -> None:
+def test_a_session_of_another_user_keeps_its_state(env: BaseEnvironment) -> None:
     session = env.session("build", user="nobody", cwd="/")
     session.execute("cd /usr; export KEPT=1; exit 3")
     assert session.execute("pwd; echo $KEPT; id -u").output == "/usr\n1\n65534\n"
@@ -91,12 +91,12 @@ def test_a_session_of_that_user_keeps_its_state(env: BaseEnvironment) -> None:
         session.execute("true", user="root")
 
 
-def test_execute_names_what_runs_as_another_user(env: BaseEnvironment) -> None:
+def test_execute_with_a_user_is_an_error_that_names_the_right_methods(env: BaseEnvironment) -> None:
     with pytest.raises(UnsupportedError, match="execute_oneshot, start or session"):
         env.execute("true", user="nobody")
 
 
-def test_hooks_are_told_who_it_is(env: BaseEnvironment) -> None:
+def test_hooks_receive_the_user(env: BaseEnvironment) -> None:
     def before_command(request: CommandRequest) -> str | None:
         return "not as root" if request.user == "root" else None
 
@@ -106,7 +106,7 @@ def test_hooks_are_told_who_it_is(env: BaseEnvironment) -> None:
     assert env.execute_oneshot("id -u", user=65534, cwd="/").output == "65534\n"
 
 
-def test_an_event_ends_it(env: BaseEnvironment, nap: str) -> None:
+def test_an_event_ends_a_command_of_another_user(env: BaseEnvironment, nap: str) -> None:
     interrupt = threading.Event()
     result = env.execute_oneshot(
         f"echo on; setsid sleep {nap}",

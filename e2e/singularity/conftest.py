@@ -9,7 +9,7 @@ from targets.singularity_engine import Engine, engine_in
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The engine with all that it keeps in a directory of the test's own."""
+    """Return the engine, with its state in the test's own directory."""
     monkeypatch.setenv("APPTAINER_CACHEDIR", str(tmp_path / "cache"))
     monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
     return engine_in(require_singularity(), tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""What runs in an instance when the program ends by a signal. The instance itself is removed by `hermes-env gc`."""
+"""Processes in an instance after a signal killed the program. `hermes-env gc` removes the instance itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from targets.engines import require_singularity
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.conformance.check import unique, wait_until
 
@@ -22,17 +22,17 @@ env.execute(["bash", "-c", runs.format(":")], on_output=lambda _: print("on", fl
 """
 
 
-def test_what_runs_in_an_instance_ends_with_the_program() -> None:
+def test_processes_in_an_instance_end_with_the_program() -> None:
     word, images = unique(), require_singularity()
     command = [sys.executable, "-c", PROGRAM, str(images.sandbox), word]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout
         instance = program.stdout.readline().strip()
         assert program.stdout.readline() == "on\n"
-        assert wait_until(lambda: len(having(word)) >= 3, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(processes_with(word)) >= 3, 30)  # the program and its children
         program.kill()
         program.wait()
     try:
-        assert wait_until(lambda: not having(word), 30)  # it takes 1.1 s
+        assert wait_until(lambda: not processes_with(word), 30)  # takes 1.1 s
     finally:
         subprocess.run([images.program, "instance", "stop", instance], capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""What is particular to Apptainer and Singularity, on a real engine."""
+"""Features of Apptainer and Singularity on a real engine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def kill_instance() -> None:
         os.close(process)
 
 
-def test_an_instance_killed_while_idle_is_noticed_and_replaced(engine: Engine) -> None:
+def test_an_instance_killed_while_idle_is_detected_and_replaced(engine: Engine) -> None:
     with engine.make() as env:
         env.execute("cd /usr")
         kill_instance()
@@ -68,15 +68,17 @@ def test_nothing_is_left_after_cleanup(engine: Engine) -> None:
     assert subprocess.run(["pgrep", "-f", name], check=False, capture_output=True).stdout == b""
     mounts = Path("/proc/self/mounts").read_text()
     assert not [place for place in (engine.state, engine.images.sandbox) if str(place) in mounts]
-    assert open_descriptors() - descriptors == set()  # some of other tests may have been closed meanwhile
+    assert open_descriptors() - descriptors == set()  # descriptors of other tests may have been closed meanwhile
 
 
-def test_what_is_of_this_machine_stays_out(engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_variables_files_and_mounts_of_this_machine_stay_out(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOST_TOKEN", "s3cret-a")
     monkeypatch.setenv("APPTAINERENV_HOST_TOKEN", "s3cret-b")
     monkeypatch.setenv("SINGULARITYENV_HOST_TOKEN", "s3cret-c")
     monkeypatch.setenv("APPTAINER_BIND", f"{tmp_path}:/opt")
-    monkeypatch.chdir(tmp_path)  # which the container lacks, of which the client warns
+    monkeypatch.chdir(tmp_path)  # the client warns that the container lacks this directory
     (tmp_path / "file").write_text("x")
     with engine.make() as env:
         assert "s3cret" not in env.execute("env").output
@@ -91,9 +93,7 @@ def test_what_is_of_this_machine_stays_out(engine: Engine, monkeypatch: pytest.M
     assert not (engine.images.sandbox / "written").exists()
 
 
-def test_mounts_variables_and_a_directory_are_had_where_asked_for(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_add_mounts_variables_and_a_directory(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = 's3cret, with "quotes" $HOME $(echo x) and\nlines'
     monkeypatch.setenv("ASKED_FOR", secret)
     here = engine.state / "shared"
@@ -172,10 +172,10 @@ def test_environments_of_one_process_share_an_instance_over_kept_files(engine: E
             second.execute("true")
         assert second.execute("cat /opt/file").output == "kept\n"
     with engine.make(container_persistent=True, task_id="a", binds=["/:/host:ro"]) as third:
-        assert third.execute("cat /opt/file").output == "kept\n", "the last of them gave the files free"
+        assert third.execute("cat /opt/file").output == "kept\n", "the last environment released the files"
 
 
-def test_default_limits_hold_or_are_passed_over(
+def test_a_default_limit_is_enforced_or_a_warning(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("environments.log._warned", set())
@@ -195,7 +195,7 @@ def test_default_limits_hold_or_are_passed_over(
 
 
 def _without_file_systems(run: Callable[..., ProgramResult]) -> Callable[..., ProgramResult]:
-    """An engine on a machine that lacks what makes file systems."""
+    """Return a `Client.run` whose overlay command fails, as without mkfs."""
 
     def refusing(client: Client, *arguments: str, **options: Any) -> ProgramResult:
         return run(client, *(["overlay", "--no-such-option"] if "overlay" in arguments else arguments), **options)
@@ -231,7 +231,7 @@ def test_limits_of_memory_processes_and_cores_hold(engine: Engine) -> None:
         env.execute("true")
 
 
-def test_an_unprivileged_user_has_it_all_but_limits(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unprivileged_user_has_all_features_but_limits(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     with unprivileged_user(engine.images.program, monkeypatch):
         with engine.make(singularity_network=False) as env:
             assert env.execute("id -u").output != "0\n"
@@ -244,9 +244,7 @@ def test_an_unprivileged_user_has_it_all_but_limits(engine: Engine, monkeypatch:
                 env.execute("true")
 
 
-def test_a_start_that_cannot_be_is_refused_with_the_reason_and_leaves_nothing(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_start_names_the_reason_and_leaves_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(singularity_options, "_GPU_DRIVER", engine.state / "none")
     (engine.state / "root" / "bin").mkdir(parents=True)
     (engine.state / "noise.sif").write_bytes(os.urandom(4096))
@@ -268,22 +266,20 @@ def test_a_start_that_cannot_be_is_refused_with_the_reason_and_leaves_nothing(
     assert records(Client.find()) == []
 
 
-def test_user_namespaces_that_are_off_are_the_reason_and_it_says_what_helps(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # In a namespace of their own, in which they are nobody, a user may make no further one.
+def test_disabled_user_namespaces_are_an_error_with_the_remedy(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In a user namespace that maps no ids, a user may make no further namespace.
     with (
         unprivileged_user(engine.images.program, monkeypatch, within="unshare --user"),
         engine.make() as env,
         pytest.raises(EnvironmentStartError) as caught,
     ):
         env.execute("true")
-    said = str(caught.value)
-    assert "not allowed to create user namespace" in said and "user.max_user_namespaces" in said
-    assert "\x1b" not in said and "exit status" not in said
+    message = str(caught.value)
+    assert "not allowed to create user namespace" in message and "user.max_user_namespaces" in message
+    assert "\x1b" not in message and "exit status" not in message
 
 
-def test_either_program_will_do(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apptainer_and_singularity_are_both_found(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("apptainer", "singularity"):
         folder = engine.state / f"with_{name}"
         folder.mkdir()
@@ -306,7 +302,7 @@ env.execute("sleep 1000", timeout=1000)
 
 @pytest.fixture
 def run_owner(engine: Engine) -> Callable[[], None]:
-    """Has another process start an instance, and kills that process."""
+    """Return a function that starts an instance in another process and kills the process."""
 
     def run() -> None:
         argv = [sys.executable, "-c", OWNER, str(engine.images.sandbox)]
@@ -332,12 +328,14 @@ def test_the_instance_of_a_killed_owner_is_found_and_removed(engine: Engine, run
         assert orphans() == []
         assert living.execute("echo on").output == "on\n"
         assert subprocess.run(["pgrep", "-f", orphan], check=False, capture_output=True).stdout == b""
-    remove(orphan)  # again, which is harmless
+    remove(orphan)  # a second removal is harmless
     assert engine.files() == []
 
 
 @pytest.mark.alone("garbage")
-def test_a_record_whose_process_number_is_anothers_harms_nobody(engine: Engine, run_owner: Callable[[], None]) -> None:
+def test_a_stale_record_with_the_pid_of_another_process_ends_no_process(
+    engine: Engine, run_owner: Callable[[], None]
+) -> None:
     run_owner()
     (orphan,) = orphans()
     (record,) = records(Client.find(), orphan)

@@ -1,4 +1,4 @@
-"""Joining an instance that another program has started."""
+"""Environments in an instance of another program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 from targets.singularity_engine import Engine
 
 from environments import (
@@ -21,7 +21,7 @@ from environments.singularity.client import Client
 from environments.singularity.instance import records
 from environments.target import this_machine
 
-NAME = "of-somebody-else"
+NAME = "foreign-instance"
 Join = Callable[..., BaseEnvironment]
 
 
@@ -49,7 +49,7 @@ def join(instance: str) -> Iterator[Join]:
         env.cleanup()
 
 
-def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: Engine, nap: str) -> None:
+def test_cleanup_leaves_the_instance_running_and_nothing_else_in_it(join: Join, engine: Engine, nap: str) -> None:
     (before,) = records(Client.find())
     env, other = join(), join()
     env.execute(f"setsid sleep {nap} & (sleep {nap} &) ; echo kept >/tmp/file", stdin="something")
@@ -58,13 +58,13 @@ def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: En
     assert not (env.owns_all_processes or env.stop_ends_all or env.capabilities.enforced_limits)
     assert not [target for target in SingularityEnvironment.list_targets() if target.kind == "instance"]
     env.cleanup()
-    assert not having(nap)
+    assert not processes_with(nap)
     assert other.execute("echo /tmp/*").output == "/tmp/file\n"
     other.cleanup()
     assert records(Client.find()) == [before]
 
 
-def test_an_instance_that_somebody_starts_anew_is_lost_and_joined_again(join: Join, engine: Engine) -> None:
+def test_an_instance_that_is_restarted_is_lost_and_joined_again(join: Join, engine: Engine) -> None:
     env = join()
     env.execute("cd /usr")
     run(engine, "instance", "stop", NAME)
@@ -76,11 +76,11 @@ def test_an_instance_that_somebody_starts_anew_is_lost_and_joined_again(join: Jo
     assert env.execute("echo back").output == "back\n"
 
 
-def test_a_person_gets_in_by_what_the_target_says(join: Join, instance: str) -> None:
+def test_a_target_names_the_command_that_enters_the_instance(join: Join, instance: str) -> None:
     env = join(cwd="/usr")
     target = env.target
     assert (target.kind, target.id, target.host) == ("instance", instance, this_machine())
     assert target.enter == (Path(Client.find().program).name, "shell", "--pwd", "/usr", f"instance://{instance}")
     got = subprocess.run(target.enter, input="pwd\n", capture_output=True, text=True, check=True)
     assert got.stdout == "/usr\n"
-    assert str(env.address(80)) == "127.0.0.1:80"  # it shares this machine's network
+    assert str(env.address(80)) == "127.0.0.1:80"  # the instance shares this machine's network

@@ -1,4 +1,4 @@
-"""Our instances and kept files as `hermes-env ls` finds them, and their removal."""
+"""Listing and removal of instances and kept files, as in `hermes-env ls` and `rm`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_task_with_a_long_name_has_instances_too(engine: Engine) -> None:
     assert found() == {}
 
 
-def test_what_is_kept_is_found_by_its_task_and_removed_when_nobody_uses_it(engine: Engine) -> None:
+def test_kept_files_are_found_by_task_and_removed_when_unused(engine: Engine) -> None:
     with engine.make(task_id="keeps: files", container_persistent=True) as env:
         env.execute("head -c 3000000 /dev/urandom >/var/file")
         kept = found()["files"]
@@ -60,7 +60,7 @@ def test_what_is_kept_is_found_by_its_task_and_removed_when_nobody_uses_it(engin
         assert env.execute("ls /var/file 2>/dev/null; echo anew").output == "anew\n"
 
 
-def test_what_an_earlier_version_kept_is_found_without_its_task(engine: Engine) -> None:
+def test_kept_files_of_an_earlier_version_are_found_without_a_task(engine: Engine) -> None:
     place = engine.state / "hermes" / "singularity" / "kept" / "0123456789abcdef01234567"
     (place / "overlay").mkdir(parents=True)
     (kept,) = found().values()

@@ -1,4 +1,4 @@
-"""Starts of an instance that are stopped while its image is pulled, or while the engine makes it."""
+"""Starts of an instance, interrupted during the pull of the image or the start in the engine."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def running(word: str) -> bool:
 
 
 def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(engine: Engine):
-    told: list[Progress] = []
+    reported: list[Progress] = []
     with silent_server() as registry:
         uri = f"docker://127.0.0.1:{registry.port}/some/image"
         with engine.make(image=uri) as env:
-            env.progress.callback = told.append
+            env.progress.callback = reported.append
             by_interrupt(env, registry.reached.wait)
             assert wait_until(lambda: not our_threads())
         assert not running(uri)
-    assert f"pulling {uri}" in [each.what for each in told]
+    assert f"pulling {uri}" in [each.what for each in reported]
     assert not [
         path
         for path in engine.files()
@@ -37,8 +37,8 @@ def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(engine: Engine):
 
 
 @pytest.fixture
-def hesitant(engine: Engine, monkeypatch: pytest.MonkeyPatch, nap: str) -> Path:
-    """A file that has something in it once an instance is to be started, which the engine does not while it exists."""
+def blocked_start(engine: Engine, monkeypatch: pytest.MonkeyPatch, nap: str) -> Path:
+    """Install an engine that blocks `instance start` while a file exists; return the file, not empty once blocked."""
     wait, folder = engine.state / "wait", engine.state / "bin"
     wait.touch()
     folder.mkdir()
@@ -49,14 +49,14 @@ def hesitant(engine: Engine, monkeypatch: pytest.MonkeyPatch, nap: str) -> Path:
     return wait
 
 
-def test_an_engine_that_does_not_come_to_an_end_is_ended(engine: Engine, hesitant: Path, nap: str):
+def test_an_engine_program_that_blocks_is_ended(engine: Engine, blocked_start: Path, nap: str):
     with engine.make() as env:
-        by_cleanup(env, lambda: wait_until(lambda: hesitant.stat().st_size > 0))
+        by_cleanup(env, lambda: wait_until(lambda: blocked_start.stat().st_size > 0))
         assert wait_until(lambda: not our_threads()) and not running(nap)
 
 
-def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(engine: Engine, hesitant: Path):
+def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(engine: Engine, blocked_start: Path):
     with engine.make() as env:
-        by_interrupt(env, lambda: wait_until(lambda: hesitant.stat().st_size > 0))
-        hesitant.unlink()
+        by_interrupt(env, lambda: wait_until(lambda: blocked_start.stat().st_size > 0))
+        blocked_start.unlink()
         assert env.execute("echo works").output == "works\n"

@@ -10,7 +10,7 @@ StartServer = Callable[..., SSHServer]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
-    """A server that all tests of a file share: none stops it or changes its configuration."""
+    """Start a server for all tests of a file. No test stops or reconfigures it."""
     server = SSHServer(tmp_path_factory.mktemp("sshd"))
     server.start()
     yield server
@@ -19,7 +19,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
 
 @pytest.fixture
 def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
-    """Starts servers of the test's own."""
+    """Start servers for a single test."""
     servers: list[SSHServer] = []
 
     def start(**options: object) -> SSHServer:
@@ -35,7 +35,7 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServ
 
 @pytest.fixture(scope="module")
 def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHContainer]:
-    """A host that all tests of a file share."""
+    """Start a host for all tests of a file."""
     made = SSHContainer(tmp_path_factory.mktemp("container"))
     yield made
     made.remove()

@@ -1,4 +1,4 @@
-"""A host with users of its own: passwords, sudo, a missing home and a limit of processes."""
+"""A host with its own users: passwords, sudo, a missing home and a process limit."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ number=$(id -u "$3") || exit 1
 shift 4
 exec env -i PATH=/usr/bin:/bin /usr/local/bin/become --reuid=$number --regid=$number --clear-groups -- "$@"
 """
-"""As much of sudo as there is need of, over what may become anybody. It hands no variable on."""
-
+"""A minimal `sudo` on top of the setuid program `become`. Variables are not passed on."""
 
 BOMB = "bomb() { bomb | bomb & }; bomb; sleep 1000"
 
@@ -31,7 +30,7 @@ def test_root_works_in_its_home(container: SSHContainer) -> None:
         assert env.read_bytes("~/sub/remote") == b"x" * 500_000
 
 
-def test_a_command_has_the_rights_of_the_user_that_is_logged_in(container: SSHContainer) -> None:
+def test_a_command_has_the_rights_of_the_login_user(container: SSHContainer) -> None:
     with create_environment("ssh", user="agent", **container.settings) as env:
         for run in (env.execute, env.execute_oneshot):
             assert run("id -un").output == "agent\n"
@@ -61,7 +60,7 @@ def test_a_user_whose_home_does_not_exist_can_work(container: SSHContainer) -> N
         assert env.read_bytes("/tmp/large") == b"x" * 200_000
 
 
-def test_a_fork_bomb_ends_with_its_time_where_the_target_limits_processes(container: SSHContainer) -> None:
+def test_a_fork_bomb_ends_at_its_time_out_where_processes_are_limited(container: SSHContainer) -> None:
     container.limit_processes(150)
     with create_environment("ssh", user="agent", **container.settings) as env:
         env.execute("cd /tmp; kept=yes")
@@ -74,7 +73,7 @@ def test_a_fork_bomb_ends_with_its_time_where_the_target_limits_processes(contai
 
 @pytest.fixture
 def host(container: SSHContainer) -> Iterator[SSHContainer]:
-    """A host where agent has what passes for one."""
+    """Give agent a minimal `sudo`, for the time of the test."""
     container.run("cp /usr/bin/setpriv /usr/local/bin/become && chmod 4755 /usr/local/bin/become")
     container.run(f"cat >/usr/local/bin/sudo <<'END'\n{SUDO}END\nchmod 755 /usr/local/bin/sudo")
     yield container
@@ -87,7 +86,7 @@ def env(host: SSHContainer) -> Iterator[BaseEnvironment]:
         yield made
 
 
-def test_who_may_become_nobody_else_says_so_and_runs_nothing(container: SSHContainer) -> None:
+def test_without_sudo_commands_of_another_user_are_refused(container: SSHContainer) -> None:
     with create_environment("ssh", user="agent", **container.settings) as env:
         ways = [partial(each, user="nobody") for each in (env.execute_oneshot, env.start)]
         for run in (*ways, env.session("other", user="nobody").execute):
@@ -97,7 +96,7 @@ def test_who_may_become_nobody_else_says_so_and_runs_nothing(container: SSHConta
         assert env.execute_oneshot("whoami", user="agent").output == "agent\n"
 
 
-def test_who_has_sudo_runs_commands_as_others(env: BaseEnvironment) -> None:
+def test_with_sudo_commands_run_as_another_user(env: BaseEnvironment) -> None:
     env.execute("cd /tmp; export KEPT='as it is' LANG=C.UTF-8")
     ask = "id -un; echo $HOME $USER $LOGNAME; pwd; echo $KEPT $LANG; cat"
     result = env.execute_oneshot(ask, user="nobody", session_env=True, stdin="in")
@@ -110,9 +109,7 @@ def test_who_has_sudo_runs_commands_as_others(env: BaseEnvironment) -> None:
     assert process.wait(60) == 0 and process.read().strip() == "nobody"
 
 
-def test_who_may_not_signal_others_processes_ends_them_all_the_same(
-    env: BaseEnvironment, host: SSHContainer, nap: str
-) -> None:
+def test_processes_of_another_user_are_ended_by_sudo(env: BaseEnvironment, host: SSHContainer, nap: str) -> None:
     result = env.execute_oneshot(f"setsid sleep {nap} & sleep {nap}", user="root", timeout=1)
     assert result.timed_out and not result.survivors
     assert env.execute_oneshot(f"pgrep -f 'sleep {nap}'", user="root").output == ""

@@ -1,4 +1,4 @@
-"""Commands, files and a lost link, on real servers. The contract itself is in environments/conformance."""
+"""Commands, files and lost links on real servers. The contract itself is in environments/conformance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def connect(server: SSHServer, **settings: object) -> SSHEnvironment:
     return SSHEnvironment(load_settings("ssh", **{**server.settings, **settings}))
 
 
-# The other side.
+# Kinds of servers.
 
 
 def test_the_login_shell_may_be_any(start_server: StartServer, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_user_without_a_writable_home_can_work(start_server: StartServer, tmp_
         assert env.read_bytes(str(tmp_path / "copy")) == local.read_bytes()
 
 
-def test_a_login_shell_that_prints_a_greeting_does_no_harm(start_server: StartServer, tmp_path: Path) -> None:
+def test_a_greeting_of_the_login_shell_is_ignored(start_server: StartServer, tmp_path: Path) -> None:
     with connect(start_server(login_shell="echo Welcome to this host; bash")) as env:
         assert env.execute("echo in").output == "in\n"
         process = env.start("tty -s && echo on a terminal", pty=True)
@@ -69,7 +69,7 @@ def test_a_login_shell_that_prints_a_greeting_does_no_harm(start_server: StartSe
         assert env.read_bytes(str(tmp_path / "file")) == b"x" * 200_000
 
 
-def test_files_travel_through_the_shell_where_there_is_no_sftp(start_server: StartServer, tmp_path: Path) -> None:
+def test_files_are_transferred_through_the_shell_without_sftp(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server(sftp=False)
     local = tmp_path / "local"
     local.write_bytes(os.urandom(300_000))
@@ -105,7 +105,7 @@ def test_nothing_is_left_of_a_file_whose_link_dropped(server: SSHServer, tmp_pat
         assert wait_until(lambda: not list(there.iterdir()), 60)
 
 
-def test_one_connection_is_used_for_more_commands_at_once_than_the_server_allows_sessions(
+def test_a_connection_runs_more_commands_at_once_than_the_server_allows_sessions(
     start_server: StartServer,
 ) -> None:
     server = start_server(options="MaxSessions 3")
@@ -140,7 +140,7 @@ def oneshots(env: BaseEnvironment, count: int) -> list[str]:
 
 
 class Command:
-    """A command that runs in a thread."""
+    """A command in a thread of its own."""
 
     def __init__(self, env: BaseEnvironment, command: str) -> None:
         self._begun = threading.Event()
@@ -176,13 +176,13 @@ def test_a_server_killed_under_a_command_and_back_runs_it_once(start_server: Sta
         assert env.execute(f"cat {tmp_path}/runs").output == "run\n"
 
 
-def test_a_link_dropped_between_commands_is_not_noticed(server: SSHServer) -> None:
+def test_a_link_dropped_between_commands_is_replaced_silently(server: SSHServer) -> None:
     with connect(server) as env:
         env.execute("cd /tmp")
         assert env.execute_oneshot("echo beside").output == "beside\n"
         [link] = env._links
         server.kill_connections()
-        # The environment may have another by then: what is in the background, such as the shell in reserve, needs one.
+        # The environment may have a new link by then, opened for background work such as the spare shell.
         assert wait_until(lambda: link.loss() is not None, 60)
         assert env.execute("pwd").output == "/tmp\n"
         assert env.execute_oneshot("echo beside").output == "beside\n"
@@ -223,7 +223,7 @@ def test_a_loss_is_explained_also_while_another_thread_connects_anew(
         link.speak()
 
 
-def test_a_quiet_command_does_not_look_like_a_silent_link(server: SSHServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quiet_command_is_no_silent_link(server: SSHServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh_link, "KEEPALIVE", 0.05)
     with connect(server) as env:
         assert env.execute("kept=yes; sleep 1; echo done").output == "done\n"

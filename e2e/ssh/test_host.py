@@ -1,4 +1,4 @@
-"""Programs that are run on a host to their end, for a backend that has its engine there."""
+"""`run_there`: programs run on a host for a backend whose engine is on that host."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_lines_come_in_the_callers_thread_while_the_program_runs(host: SSHEnviro
     lines: list[tuple[str, int]] = []
 
     def on_line(line: str) -> None:
-        time.sleep(0.01)  # it may take its time: the loop does not wait for it
+        time.sleep(0.01)  # a slow callback: the loop does not wait for it
         lines.append((line, threading.get_ident()))
 
     run_there(host, ["/bin/sh", "-c", "printf 'one\\ntw'; sleep 0.2; printf 'o\\nrest'"], on_line)
     assert lines == [(line, threading.get_ident()) for line in ("one", "two", "rest")]
 
 
-def test_an_error_of_who_takes_the_lines_ends_the_program(host: SSHEnvironment) -> None:
+def test_an_error_of_the_line_callback_ends_the_program(host: SSHEnvironment) -> None:
     def on_line(line: str) -> None:
         pids.append(int(line))
         raise ValueError("no more of it")
@@ -59,11 +59,11 @@ def test_an_error_of_who_takes_the_lines_ends_the_program(host: SSHEnvironment) 
 
 
 @pytest.mark.parametrize("script", ["exec sleep 1000", "trap '' TERM; sleep 1000 & wait; wait"])
-def test_a_start_that_is_stopped_ends_the_program_with_all_it_started(host: SSHEnvironment, script: str) -> None:
+def test_a_stopped_start_ends_the_program_and_its_children(host: SSHEnvironment, script: str) -> None:
     start, pids = Start("ssh"), list[int]()
 
     def on_line(line: str) -> None:
-        if line.isdigit():  # its shell says how it ended
+        if line.isdigit():  # other lines are the shell's report of the exit
             pids.append(int(line))
             start.mark_stopped("it was given up")
             start.abort()
@@ -75,12 +75,12 @@ def test_a_start_that_is_stopped_ends_the_program_with_all_it_started(host: SSHE
     assert run_there(host, ["echo", "on"]).output == "on\n"
 
 
-def test_a_link_that_drops_under_a_program_is_lost(host: SSHEnvironment, server: SSHServer) -> None:
+def test_a_dropped_link_under_a_program_is_a_loss(host: SSHEnvironment, server: SSHServer) -> None:
     with pytest.raises(EnvironmentLostError):
         run_there(host, ["/bin/sh", "-c", "echo ready; exec sleep 1000"], lambda _: server.kill_connections())
 
 
-def test_a_start_that_is_stopped_waits_for_no_link_that_stalls(start_server: StartServer) -> None:
+def test_a_stopped_start_does_not_wait_for_a_stalled_link(start_server: StartServer) -> None:
     server, start, stopped = start_server(), Start("ssh"), list[psutil.Process]()
 
     def on_line(_: str) -> None:
@@ -95,6 +95,6 @@ def test_a_start_that_is_stopped_waits_for_no_link_that_stalls(start_server: Sta
         [link] = host._links
         with start.active(), pytest.raises(StartStoppedError, match="it was given up"):
             run_there(host, ["/bin/sh", "-c", "echo ready; exec sleep 1000"], on_line)
-        assert link.loss() is None, "it took as long as it takes to notice that the link stalls"
+        assert link.loss() is None, "the stop waited until the stalled link was detected"
         for process in stopped:
             process.resume()

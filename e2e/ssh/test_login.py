@@ -1,4 +1,4 @@
-"""Finding a host, knowing it by its key, and logging in."""
+"""SSH connections: address of the host, host keys and login."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from environments.ssh import SSHEnvironment
 
 @dataclass
 class Client:
-    """A user of this machine with a key, a configuration and known hosts of their own."""
+    """A user of this machine with their own key, configuration and known hosts."""
 
     server: SSHServer
     key: Path
@@ -33,7 +33,7 @@ class Client:
         return env
 
     def error(self, **settings: object) -> str:
-        """Return why a start fails."""
+        """Return the error of a failing start."""
         with self.connect(**settings) as env, pytest.raises(EnvironmentStartError) as caught:
             env.execute("true")
         return str(caught.value)
@@ -64,7 +64,7 @@ def client(server: SSHServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # Host keys.
 
 
-def test_the_key_of_an_unknown_host_is_added_and_told_once_and_nothing_else_changes(client: Client, caplog) -> None:
+def test_the_key_of_an_unknown_host_is_added_and_logged_once_and_nothing_else_changes(client: Client, caplog) -> None:
     client.known_hosts.write_text("# mine\n@revoked other ssh-ed25519 AAAA")
     assert client.works() and client.works()
     before, added = client.known_hosts.read_text().split("AAAA\n")
@@ -72,11 +72,11 @@ def test_the_key_of_an_unknown_host_is_added_and_told_once_and_nothing_else_chan
     kind, key, *_ = (client.server.folder / "host_key.pub").read_text().split()
     assert added == f"[127.0.0.1]:{client.server.port} {kind} {key}\n"
     shown = subprocess.check_output(["ssh-keygen", "-lf", client.server.folder / "host_key.pub"], text=True)
-    [told] = [record.getMessage() for record in caplog.records if "unknown host" in record.getMessage()]
-    assert shown.split()[1] in told and told.endswith(f"added to {client.known_hosts}")
+    [warning] = [record.getMessage() for record in caplog.records if "unknown host" in record.getMessage()]
+    assert shown.split()[1] in warning and warning.endswith(f"added to {client.known_hosts}")
 
 
-def test_known_hosts_that_cannot_be_written_are_told_and_keep_nobody_out(client: Client, caplog) -> None:
+def test_known_hosts_that_cannot_be_written_are_a_warning(client: Client, caplog) -> None:
     client.configure("HostKeyAlias elsewhere\n")
     client.known_hosts.mkdir()
     assert client.works()
@@ -111,7 +111,7 @@ def test_a_host_key_is_looked_up_under_its_alias(client: Client) -> None:
 # Logging in.
 
 
-def test_a_passphrase_opens_a_key_and_does_no_harm_where_there_is_none(client: Client) -> None:
+def test_a_passphrase_opens_a_key_and_is_ignored_for_an_open_key(client: Client) -> None:
     assert client.works(passphrase="open sesame")
     client.protect("open sesame")
     assert client.works(passphrase="open sesame")
@@ -121,7 +121,7 @@ def test_a_passphrase_opens_a_key_and_does_no_harm_where_there_is_none(client: C
     assert "barley" not in error and "swordfish" not in error
 
 
-def test_a_refused_login_says_what_to_set(client: Client, tmp_path: Path) -> None:
+def test_a_refused_login_names_the_setting(client: Client, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("remember the milk")
     other = make_key(tmp_path / "other")
     rows = {
@@ -141,7 +141,7 @@ def test_a_refused_login_says_what_to_set(client: Client, tmp_path: Path) -> Non
 
 @pytest.fixture
 def agent(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An agent without keys, for a user without keys."""
+    """Start an SSH agent without keys."""
     socket = tmp_path / "agent"
     process = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL)
     assert wait_until(socket.exists, 30)
@@ -189,7 +189,7 @@ def test_proxy_jump_leads_through_another_host(client: Client, start_server) -> 
         assert len(client.known_hosts.read_text().splitlines()) == 2
 
 
-def test_proxy_command_leads_to_the_host_or_says_that_it_ended(client: Client, tmp_path: Path) -> None:
+def test_proxy_command_leads_to_the_host_or_its_end_is_an_error(client: Client, tmp_path: Path) -> None:
     options = f"-F none -i {client.key} -p {client.server.port} -o UserKnownHostsFile={tmp_path}/known"
     client.configure(
         f"ProxyCommand ssh {options} -o StrictHostKeyChecking=no -o LogLevel=ERROR -W %h:%p %r@127.0.0.1\n"

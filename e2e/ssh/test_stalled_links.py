@@ -1,4 +1,4 @@
-"""Links that stall, and what serves a connection when a command has stopped that."""
+"""Stalled links, and commands that stop the sshd process of their connection."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from environments.conformance.check import running, unique
 from environments.ssh.environment import PING_LIMIT, RECONNECT_LIMIT
 from environments.ssh.link import Link
 
-SURELY = 15
-"""Seconds by which a limit of 2 s has ended what it should: with it, its grace and 5 s. It took 30 s."""
+TIME_OUT_LIMIT = 15
+"""Seconds within which a time-out of 2 s takes effect: 2 s, the grace period and 5 s."""
 STOPS_ALL = "import os, signal, time\nos.kill(-1, signal.SIGSTOP)\ntime.sleep(1000)\n"
 
 
-def test_a_time_out_ends_its_command_when_what_serves_the_connection_is_stopped(server: SSHServer) -> None:
+def test_a_time_out_ends_its_command_while_the_connections_sshd_is_stopped(server: SSHServer) -> None:
     with create_environment("ssh", **server.settings) as env:
         env.execute("export KEPT=yes; cd /usr")
         for run in (env.execute, env.execute_oneshot):
             word = unique()
             result = run(f"(sleep .5; kill -STOP $PPID) & sh -c ': {word}; sleep 1000; :'", timeout=2)
             assert result.timed_out
-            assert result.duration_seconds < SURELY
+            assert result.duration_seconds < TIME_OUT_LIMIT
             assert running(env, word) == 0
         assert env.execute("echo $KEPT $PWD").output == "yes /usr\n"
 
 
-def test_a_server_that_speaks_may_take_longer_for_the_login_that_has_what_is_stopped_go_on(
+def test_a_slow_login_that_resumes_a_stopped_sshd_is_no_loss(
     server: SSHServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a loaded machine a login took more than 3 s, and the connection was told as lost."""
+    """A login may take more than 3 s on a loaded machine."""
 
     def slow(*arguments: Any) -> Link:
         link = Link(*arguments)
@@ -48,7 +48,7 @@ def test_a_server_that_speaks_may_take_longer_for_the_login_that_has_what_is_sto
         assert env.execute("(sleep .5; kill -STOP $PPID) & sleep 1000", timeout=2).timed_out
 
 
-def test_a_link_that_stalls_holds_up_no_time_out_and_the_next_command_connects_anew(server: SSHServer) -> None:
+def test_a_stalled_link_delays_no_time_out_and_the_next_command_connects_anew(server: SSHServer) -> None:
     with create_environment("ssh", **server.settings) as env:
         env.execute("export KEPT=yes; cd /usr")
         for run in (env.execute, env.execute_oneshot):
@@ -63,7 +63,7 @@ def test_a_link_that_stalls_holds_up_no_time_out_and_the_next_command_connects_a
             thread.start()
             thread.join(1)
             with server.stalled():
-                thread.join(SURELY)
+                thread.join(TIME_OUT_LIMIT)
                 assert ended == ["lost"]
             assert env.execute("echo $KEPT $PWD").output == "yes /usr\n"
 

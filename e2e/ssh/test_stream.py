@@ -15,8 +15,8 @@ import paramiko
 import psutil
 import pytest
 from paramiko.common import cMSG_CHANNEL_CLOSE, cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF
-from targets.heard import LIMIT, Heard, converse
 from targets.ssh_server import SSHServer
+from targets.stream_recorder import LIMIT, StreamRecorder, converse
 from targets.threads import running_threads
 
 from environments import load_settings
@@ -34,7 +34,7 @@ MUCH = 4 * WINDOW
 """Bytes that no window holds."""
 
 StartServer = Callable[..., SSHServer]
-Conversation = Callable[[SSHStream, Heard], Awaitable[None]]
+Conversation = Callable[[SSHStream, StreamRecorder], Awaitable[None]]
 
 
 @pytest.fixture
@@ -58,15 +58,15 @@ def talk(env: SSHEnvironment, script: str, conversation: Conversation, terminal:
 def test_channels_are_kept_apart_to_the_byte(env: SSHEnvironment) -> None:
     data = os.urandom(300_000)
 
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         assert await stream.exit_code(0.01) is None
         for start in range(0, len(data), 70_000):
             stream.write(data[start : start + 70_000])
         stream.close_write()
         with pytest.raises(BrokenPipeError):
             stream.write(b"behind the end")
-        await heard.until(lambda: heard.ends)
-        assert heard.data == {Channel.STDOUT: data, Channel.STDERR: b"problem\n"}
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.data == {Channel.STDOUT: data, Channel.STDERR: b"problem\n"}
         assert await stream.exit_code(LIMIT) == 5
 
     talk(env, "cat; echo problem >&2; exit 5", conversation)
@@ -74,50 +74,50 @@ def test_channels_are_kept_apart_to_the_byte(env: SSHEnvironment) -> None:
 
 @pytest.mark.parametrize("name", ["KILL", "SEGV", "TERM"])
 def test_a_signal_that_ends_the_process_is_its_exit_code(env: SSHEnvironment, name: str) -> None:
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.until(lambda: heard.ends)
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: recorder.ends)
         assert await stream.exit_code(LIMIT) == 128 + signal.Signals[f"SIG{name}"]
 
     talk(env, f"kill -{name} $$", conversation)
 
 
 def test_what_a_process_leaves_is_not_waited_for_and_all_output_comes(env: SSHEnvironment) -> None:
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.until(lambda: heard.ends)
-        pid = int(heard.out)
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: recorder.ends)
+        pid = int(recorder.out)
         assert psutil.pid_exists(pid), "it is not waited for"
         psutil.Process(pid).kill()
-        assert len(heard.out) == 100_000
+        assert len(recorder.out) == 100_000
         assert await stream.exit_code(LIMIT) == 5
 
     talk(env, "sleep 1000 & printf '%100000s' $!; exit 5", conversation)
 
 
 def test_a_paused_stream_makes_the_process_wait_and_loses_nothing(env: SSHEnvironment) -> None:
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.until(lambda: heard.out)
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: recorder.out)
         stream.pause()
-        size = len(heard.out)
+        size = len(recorder.out)
         stream.write(b"go\n")
         assert await stream.exit_code(0.5) is None
-        assert len(heard.out) == size
+        assert len(recorder.out) == size
         stream.resume()
-        await heard.until(lambda: heard.ends)
-        assert len(heard.out) == len(b"ready\n") + MUCH
+        await recorder.until(lambda: recorder.ends)
+        assert len(recorder.out) == len(b"ready\n") + MUCH
         assert await stream.exit_code(LIMIT) == 0
 
     talk(env, f"echo ready; read -r word; head -c {MUCH} /dev/zero", conversation)
 
 
 def test_a_stream_that_is_paused_by_its_receiver_ends_behind_what_came(env: SSHEnvironment) -> None:
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         stream.pause()
         assert await stream.exit_code(LIMIT) == 3
         await asyncio.sleep(1)  # longer than a stream is quiet behind the process's end
-        assert not heard.ends and not heard.out
+        assert not recorder.ends and not recorder.out
         stream.resume()
-        await heard.until(lambda: heard.ends)
-        assert heard.data == {Channel.STDOUT: b"out", Channel.STDERR: b"err"}
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.data == {Channel.STDOUT: b"out", Channel.STDERR: b"err"}
 
     talk(env, "printf out; printf err >&2; exit 3", conversation)
 
@@ -125,21 +125,21 @@ def test_a_stream_that_is_paused_by_its_receiver_ends_behind_what_came(env: SSHE
 def test_much_input_and_output_at_once_hold_nothing_up(env: SSHEnvironment) -> None:
     data = os.urandom(MUCH)
 
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         stream.write(data)
         stream.close_write()
         await stream.drain()
-        await heard.until(lambda: heard.ends)
-        assert heard.out[:MUCH] == bytes(MUCH)
-        assert heard.out[MUCH:] == data
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out[:MUCH] == bytes(MUCH)
+        assert recorder.out[MUCH:] == data
 
     # It reads nothing until all of its output is gone: that the server may send more must not wait behind the input.
     talk(env, f"head -c {MUCH} /dev/zero; cat", conversation)
 
 
 def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment) -> None:
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.until(lambda: heard.out.endswith(b"\n"))
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: recorder.out.endswith(b"\n"))
         stream.write(bytes(MUCH))
         draining = asyncio.ensure_future(stream.drain())
         done, _ = await asyncio.wait((draining,), timeout=0.5)
@@ -148,7 +148,7 @@ def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment)
         async with asyncio.timeout(LIMIT):
             await draining
         assert await stream.exit_code(LIMIT) is None
-        psutil.Process(int(heard.out)).kill()
+        psutil.Process(int(recorder.out)).kill()
 
     before = running_threads()
     talk(env, "echo $$; exec sleep 1000", conversation)
@@ -156,9 +156,9 @@ def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment)
 
 
 def test_input_that_a_process_does_not_read_any_more_is_dropped(env: SSHEnvironment) -> None:
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         stream.write(bytes(MUCH))
-        await heard.until(lambda: heard.ends)
+        await recorder.until(lambda: recorder.ends)
         assert await stream.exit_code(LIMIT) == 7
         with pytest.raises(BrokenPipeError):
             stream.write(b"more")
@@ -171,7 +171,7 @@ def test_input_that_a_process_does_not_read_any_more_is_dropped(env: SSHEnvironm
 def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: StartServer) -> None:
     server = start_server()
 
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         stream.pause()
         stream.write(bytes(MUCH))
         await asyncio.sleep(0.5)
@@ -182,8 +182,8 @@ def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: St
         async with asyncio.timeout(LIMIT):
             await stream.drain()
         stream.resume()
-        await heard.until(lambda: heard.ends)
-        psutil.Process(int(heard.out)).kill()
+        await recorder.until(lambda: recorder.ends)
+        psutil.Process(int(recorder.out)).kill()
 
     with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
         env.execute("true")
@@ -193,8 +193,8 @@ def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: St
 def test_a_link_that_stalls_holds_neither_the_loop_nor_the_end_of_a_stream(start_server: StartServer) -> None:
     server = start_server()
 
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.until(lambda: heard.out)
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: recorder.out)
         [link] = env._links
         link._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         serving = server._serving()
@@ -222,11 +222,11 @@ def test_input_that_cannot_be_sent_ends_the_stream(env: SSHEnvironment, monkeypa
     def given_up(channel: paramiko.Channel, data: bytes) -> int:
         raise paramiko.SSHException("Key-exchange timed out waiting for key negotiation")
 
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(paramiko.Channel, "send", given_up)
             stream.write(b"lost")
-            await heard.until(lambda: heard.ends)
+            await recorder.until(lambda: recorder.ends)
 
     talk(env, "cat", conversation)
 
@@ -274,23 +274,23 @@ def test_a_server_that_was_not_told_what_was_read_is_told_later(
             raise TerminalError("no thread can be started")
         return await in_worker(work, *args)
 
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         monkeypatch.setattr(ssh_stream, "in_worker", without_threads)
         stream.write(b"go\n")
-        await heard.until(lambda: len(heard.out) == MUCH)
+        await recorder.until(lambda: len(recorder.out) == MUCH)
         assert len(refused) == 8, "as much as the window"
 
     talk(env, f"read -r word; head -c {MUCH} /dev/zero", conversation)
 
 
 def test_a_terminal_has_its_size_and_takes_the_end_of_the_input(env: SSHEnvironment) -> None:
-    async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.until(lambda: b"30 100" in heard.out)
+    async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: b"30 100" in recorder.out)
         await stream.resize(Terminal(40, 120))
         stream.write(b"go\n")
-        await heard.until(lambda: b"40 120" in heard.out)
+        await recorder.until(lambda: b"40 120" in recorder.out)
         stream.close_write()
-        await heard.until(lambda: heard.ends)
+        await recorder.until(lambda: recorder.ends)
         assert await stream.exit_code(LIMIT) == 0
 
     talk(env, "stty size; read -r word; stty size; cat", conversation, Terminal(30, 100))

@@ -1,4 +1,4 @@
-"""Which host it is, and its ports, which are forwarded."""
+"""The host of a target, and its forwarded ports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def serve(connection):
 while True:
     threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
 """
-"""Takes all that is sent, and only at its end answers with 4 MB that depend on it."""
+"""A server that reads to the end of the input, and then answers with 4 MB derived from the input's hash."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def served(env: BaseEnvironment) -> Address:
 
 
 def sockets(address: Address) -> int:
-    """Return how many sockets this process has at a port: those that accept and have been accepted."""
+    """Return the number of this process's sockets at a local port: listening and accepted."""
     here = f"{socket.inet_aton(address.host)[::-1].hex().upper()}:{address.port:04X}"
     lines = Path("/proc/self/net/tcp").read_text().splitlines()
     inodes = {words[9] for line in lines if (words := line.split())[1] == here}
@@ -53,8 +53,8 @@ def sockets(address: Address) -> int:
     return sum(name.removeprefix("socket:[").rstrip("]") in inodes for name in held)
 
 
-def ask(address: Address, data: bytes) -> bool:
-    """Send data, end that, and return whether what comes back is all there."""
+def gets_the_answer(address: Address, data: bytes) -> bool:
+    """Send data and the end of the input; return True if the answer is complete."""
     with socket.create_connection((address.host, address.port), timeout=60) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
@@ -62,7 +62,7 @@ def ask(address: Address, data: bytes) -> bool:
     return answer == hashlib.sha256(data).digest() * 2048 * 64
 
 
-def test_a_person_logs_in_by_what_the_target_says(env: BaseEnvironment, server: SSHServer) -> None:
+def test_a_target_names_the_command_that_logs_in(env: BaseEnvironment, server: SSHServer) -> None:
     target = env.target
     assert (target.kind, target.id, target.host) == ("host", "127.0.0.1", "127.0.0.1")
     assert target.enter[0] == "ssh"
@@ -74,21 +74,21 @@ def test_a_person_logs_in_by_what_the_target_says(env: BaseEnvironment, server: 
     assert "hunter2" not in shown and "swordfish" not in shown
 
 
-def test_many_connections_are_joined_at_once_and_each_side_may_end_what_it_sends(served: Address) -> None:
-    assert ask(served, bytes(range(256)) * 20_000)
+def test_many_connections_are_forwarded_at_once_with_half_close(served: Address) -> None:
+    assert gets_the_answer(served, bytes(range(256)) * 20_000)
     assert wait_until(lambda: sockets(served) == 1, 60)
     with ThreadPoolExecutor(20) as pool:
-        assert all(pool.map(lambda number: ask(served, str(number).encode()), range(20)))
+        assert all(pool.map(lambda number: gets_the_answer(served, str(number).encode()), range(20)))
 
 
-def test_a_port_is_the_same_each_time_and_given_back_in_the_end(server: SSHServer) -> None:
+def test_a_forwarded_port_is_stable_and_closed_by_cleanup(server: SSHServer) -> None:
     with create_environment("ssh", **server.settings) as env:
         address = env.address(1)
         assert env.address(1) == address != env.address(2)
         assert address.host == "127.0.0.1"
         with socket.create_connection((address.host, address.port), timeout=60) as connection:
             connection.sendall(b"nobody")
-            with pytest.raises(ConnectionResetError):  # as nothing listens there
+            with pytest.raises(ConnectionResetError):  # nothing listens there
                 connection.recv(1)
     assert sockets(address) == 0
     with socket.socket() as probe:
@@ -97,7 +97,7 @@ def test_a_port_is_the_same_each_time_and_given_back_in_the_end(server: SSHServe
         env.address(1)
 
 
-def test_cleanup_ends_connections_that_nobody_has_ended(server: SSHServer) -> None:
+def test_cleanup_ends_open_connections(server: SSHServer) -> None:
     with create_environment("ssh", **server.settings) as env:
         address = env.address(int(env.start(["python3", "-c", ANSWERING]).expect("\n", timeout=30)))
         connection = socket.create_connection((address.host, address.port), timeout=60)
@@ -108,7 +108,7 @@ def test_cleanup_ends_connections_that_nobody_has_ended(server: SSHServer) -> No
     assert sockets(address) == 0
 
 
-def test_a_port_goes_on_behind_a_connection_that_dropped(env: BaseEnvironment, server: SSHServer) -> None:
+def test_a_forwarded_port_survives_a_dropped_link(env: BaseEnvironment, server: SSHServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = env.address(listener.getsockname()[1])
         server.kill_connections()

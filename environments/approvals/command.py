@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 UNKNOWN = "\ufffc"
 """Placeholder in a word's text for a part known at run time alone, such as a variable that was set elsewhere."""
 UNSEEN = "cannot be seen through"
-"""Prefix of the reason against text that is made at run time, harmless or not."""
-RUNS_DOWNLOAD = "it runs what it downloads"
+"""Prefix of the reason against text made at run time, harmless or not."""
+RUNS_DOWNLOAD = "it runs a download"
 """The reason against running a download as a program or as shell text."""
 INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 """File names that mean a program's standard input."""
@@ -99,11 +99,11 @@ class Command:
         return self.words[1:]
 
     def nest(self, words: Sequence[Word], directory: str | None = None) -> Command:
-        """Return a nested command, which reads the same standard input.
+        """Return a nested command with the same standard input.
 
         Args:
             words: The program and its arguments.
-            directory: The working directory; None for that of this command.
+            directory: The working directory; None to keep this command's.
         """
         where = self.directory if directory is None else directory
         return replace(
@@ -118,11 +118,11 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """The commands and shell texts that a command runs in its turn."""
+    """The nested commands and shell texts of a command."""
 
     commands: tuple[Command, ...] = ()
     texts: tuple[str, ...] = ()
-    """Shell texts that are read in their turn."""
+    """Shell texts to read in their turn."""
     reasons: tuple[str, ...] = ()
     """Reasons to ask, such as a nested program made at run time."""
     guesses: tuple[Command, ...] = ()
@@ -214,7 +214,7 @@ def _is_option(text: str) -> bool:
 
 
 def _valued_letter(text: str, valued: Collection[str]) -> tuple[str, str]:
-    """Return the first letter of a cluster such as `-xvf` that takes a value, and the attached value."""
+    """Return the first letter with a value in a cluster such as `-xvf`, and the attached value."""
     for at, letter in enumerate(text[1:], 2):
         if "-" + letter in valued:
             return "-" + letter, text[at:].removeprefix("=")

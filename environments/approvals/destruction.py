@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Options, Word, word_set
 from environments.approvals.paths import (
-    absolute,
     device,
     mirrored,
     moved_away,
+    normalized_path,
     overwritten,
     swept,
     wiped,
@@ -32,7 +32,7 @@ zip ; -m --move ; ; wiped
 7z 7za rar ; -sdel -df ; ; wiped
 Remove-Item ri rd rmdir del ; -Recurse -r /s /S ; ; wiped
 Remove-Item ri rd rmdir del ; -Recurse -r /s /S ; ; ~[A-Za-z]:[\\/]?.*
-= it overwrites files or devices so that nothing brings them back
+= it overwrites files or devices beyond recovery
 shred srm wipe scrub ; ; ; wiped
 shred srm wipe scrub ; ; ; overwritten
 sfill sswap
@@ -40,13 +40,13 @@ sfill sswap
 mv ; ; ; last ~/dev/null
 = it moves away {}
 mv ; ; ; @moved moved_away
-= it removes what it finds in {}
+= it removes the files that it finds in {}
 find ; -delete ; ; @roots found
-= it removes what is not in the source from {} (rsync --delete)
+= it removes files that the source lacks from {} (rsync --delete)
 rsync ; --delete --delete-* --del ; -n ; last mirrored
-= it removes what it copies
+= it removes files after copying them (rsync --remove-source-files)
 rsync ; --remove-source-files ; -n
-= it changes who owns {}
+= it changes the owner of {}
 chown chgrp setfacl ; -R --recursive ; ; @owned wiped_beyond_here
 chown chgrp setfacl ; ; ; @owned opened
 = it lets everyone run a program as its owner (set-user-id)
@@ -57,9 +57,9 @@ chmod ; -R --recursive ; ; @files wiped_beyond_here
 chmod ; ; ; @files opened
 = it changes the permissions of {} for everyone
 chmod ; -R --recursive ; ; ?opens_to_all @files wiped
-= it changes how files may be changed ({})
+= it changes the attributes of files ({})
 chattr ; ; ; wiped_beyond_here
-= it changes who may do everything
+= it changes administrator rights
 setcap ; ; -v
 semanage pam-auth-update ; -d -D --delete --deleteall --remove --force
 visudo ; ; -c
@@ -68,7 +68,7 @@ addgroup: * docker|sudo|wheel|root|admin|disk|shadow
 useradd adduser ; -o --non-unique -u=0 --uid=0
 usermod useradd adduser gpasswd ; -G=*sudo* -G=*wheel* -G=*root* -G=*admin* --groups=*sudo* --groups=*wheel*
 adduser gpasswd ; ; ; ~sudo|wheel|root|admin|shadow|disk
-= it removes a user, or changes how one signs in
+= it removes a user or changes a login
 userdel deluser groupdel delgroup chpasswd newusers
 chage ; -E -I -M --expiredate
 chsh ; ; ; ~.+
@@ -97,7 +97,7 @@ cfdisk blkdiscard sg_format sg_sanitize
 diskutil: ... delete*|erase*|partitionDisk|zeroDisk|secureErase|reformat
 = it makes encrypted data unreadable
 cryptsetup: ... luksFormat|erase|luksErase|luksKillSlot|luksRemoveKey|reencrypt
-= it removes a volume, a backup or what it holds ({})
+= it removes a volume, a backup or its contents ({})
 lvreduce lvremove vgremove pvremove
 multipath ; -F -f
 mdadm ; --zero-superblock --stop -S --remove --fail
@@ -122,14 +122,14 @@ defaults tmutil: delete*|disable
 nvram ; -c -d
 hostnamectl timedatectl: set-* *
 hwclock date ; --set --systohc -w -s
-= it takes the protection of the system down
+= it turns off the protection of the system
 setenforce: 0|Permissive
 aa-teardown aa-disable
 auditctl ; -D -e=0
 csrutil: disable
 spctl ; --master-disable
 
-= it ends all processes that it may
+= it ends all processes it has permission for
 kill ; ; ; ?kills_all
 killall5 slay
 xkill ; -a -all
@@ -139,7 +139,7 @@ pkill skill ; ; -0 --list-name ; ~[.^$*+?\w]?[.*+^$]*|\[.*\][*+]?
 killall ; -u -r -v -g --user --regexp ; -l --list -V -0
 pkill skill ; -v --inverse ; -0 --list-name
 pkill skill ; -u -U --euid --uid ; -0 --list-name -P -g -G -t --parent --terminal ; none ~
-= it ends what others depend on ({})
+= it ends a process that others depend on ({})
 killall ; ; -l --list -V -0 ; critical
 pkill skill ; ; -0 --list-name ; critical
 = it ends all processes that use a file
@@ -177,7 +177,7 @@ git: restore ; -W --worktree ; ; everything
 git: submodule|worktree deinit|remove ; -f --force
 git: rm ; ; -n --cached ; everything
 git: stash drop|clear
-= it removes commits of the history, or what they are found by (a branch, git reflog)
+= it removes commits of the history or references to them (a branch, git reflog)
 git: branch ; -D
 git: branch ; -f --force
 hg: strip|purge ; ; -n
@@ -191,14 +191,14 @@ git-filter-repo bfg ; ; -h --analyze
 git: reflog expire|delete ; ; -n
 git: gc ; --prune ; --prune=2.*
 git: update-ref|symbolic-ref ; -d --delete --stdin
-= it removes what others share or depend on ({})
+= it removes a resource that others share or depend on ({})
 gh glab hub: * delete|remove|archive
 hub: delete
 gh glab: api ; -X=delete --method=delete
 npm cargo gem yarn pnpm: unpublish|yank
 npm: token|owner|access|dist-tag|team|org revoke|rm|set
 
-= it drops what a database holds ({})
+= it drops data of a database ({})
 dropdb dropuser pg_dropcluster pg_resetwal
 mysqladmin mariadb-admin pg_ctl: ... drop|shutdown|stop
 cypher-shell ; ; ; ~(?is).*\b(?:delete|drop)\b.*
@@ -218,13 +218,13 @@ redis-cli valkey-cli keydb-cli nc ncat netcat telnet socat ; ; ; ?reads_flush
 redis-cli valkey-cli keydb-cli: eval|EVAL ; ; ; ~(?is).*\b(?:flushall|flushdb|shutdown).*
 redis-cli valkey-cli keydb-cli: config|CONFIG set|SET dir|dbfilename
 redis-cli valkey-cli keydb-cli: del|DEL|unlink|UNLINK ; ; ; unnamed
-= it deletes what a service holds
+= it deletes data of a service
 curl ; -X=delete --request=delete ; ; data_url
 curl ; ; ; ~.*/_delete_by_query.*
 wget ; --method=delete ; ; data_url
 http https xh xhs: DELETE|delete ; ; ; data_url
 
-= it removes what others depend on ({})
+= it removes a resource that others depend on ({})
 kafka-topics kafka-consumer-groups kafka-acls ; --delete --delete-offsets
 kafka-topics.sh kafka-consumer-groups.sh kafka-acls.sh ; --delete --delete-offsets
 kafka-delete-records kafka-delete-records.sh ldapdelete k3s-uninstall.sh k3s-killall.sh
@@ -254,7 +254,7 @@ aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|detach-*|revoke-*|lea
 aws: kms schedule-key-deletion
 = it gives rights in a cloud ({})
 aws: * authorize-*-ingress|attach-*-policy|put-*-policy|create-access-key
-= it removes what is kept in a bucket
+= it removes the contents of a bucket
 aws: s3 rm|sync ; --recursive --delete
 aws: s3 rb
 gsutil s3cmd mc: rm ; -r -R --recursive
@@ -331,7 +331,7 @@ lprm cancel postsuper exim exim4 ; - -a -d -Mrm
 history ; -c -d /dev/null
 unset ; HISTFILE
 set ; +o & history
-= it takes the firewall down, or may cut every connection to the machine
+= it turns off the firewall, or may cut every connection to the machine
 iptables ip6tables ebtables arptables ; -F -X --flush --delete-chain
 iptables ip6tables ; -P --policy & DROP REJECT
 nft ipset: ... flush|destroy|delete
@@ -412,7 +412,7 @@ def _owned(command: Command, options: Options, operands: Sequence[Word]) -> Sequ
 _NO_ENTRY = ("-H", "-L", "-P")
 
 
-def roots_of(command: Command) -> tuple[Word, ...]:
+def find_roots(command: Command) -> tuple[Word, ...]:
     """Return the start directories of `find`."""
     roots: list[Word] = []
     for word in command.args:
@@ -434,7 +434,7 @@ _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
 
 
 @lru_cache(maxsize=4)  # asked for each of the roots
-def narrows(command: Command) -> bool:
+def is_narrowed(command: Command) -> bool:
     """Return True if a condition limits the files below the roots on which `find` acts."""
     texts = command.texts
     if any(one in ("-o", "-or", ",") and other in _ACTIONS for one, other in pairwise(texts)):
@@ -445,13 +445,13 @@ def narrows(command: Command) -> bool:
 
 def _found(word: Word, command: Command) -> str | None:
     lost = wiped(word, command)
-    kept = narrows(command) and (lost == "the whole working directory" or absolute(word, command) in _TEMPORARY)
-    return None if kept else lost
+    is_common = lost == "the whole working directory" or normalized_path(word, command) in _TEMPORARY
+    return None if is_common and is_narrowed(command) else lost
 
 
 def _unnamed(word: Word, command: Command) -> str | None:
     """Return the text of an operand made from unfiltered output, which may name anything; else None."""
-    for fed in chain(word.producers):
+    for fed in producer_chain(word.producers):
         options = {text.partition("=")[0] for text in fed.texts}
         if fed.name in _CHOOSING or not _MAKING.isdisjoint(fed.texts[:1]) or not _FILTERS.isdisjoint(options):
             return None
@@ -492,8 +492,8 @@ _CHOOSING = frozenset(["grep", "egrep", "rg", "pgrep", "head", "tail", "lsof"])
 
 def _kills_all(command: Command) -> bool:
     """Return True for `kill -1`, `kill 1`, `kill 0`. The first argument may be a signal."""
-    producers = [fed for word in command.args for fed in chain(word.producers)]
-    producers += chain(command.producers) if command.is_nested else ()
+    producers = [fed for word in command.args for fed in producer_chain(word.producers)]
+    producers += producer_chain(command.producers) if command.is_nested else ()
     feeding = {fed.name for fed in producers}
     chosen = [text for fed in producers if fed.name in ("pgrep", "pidof", "lsof") for text in fed.texts]
     if ("ps" in feeding and feeding.isdisjoint(_CHOOSING)) or any(map(_ANY_PROCESS.fullmatch, chosen)):
@@ -505,7 +505,7 @@ def _kills_all(command: Command) -> bool:
     return not {"-1", "0", "1"}.isdisjoint(texts[is_signal:])
 
 
-def chain(commands: Sequence[Command]) -> Iterator[Command]:
+def producer_chain(commands: Sequence[Command]) -> Iterator[Command]:
     """Return commands and, for a few steps, the producers of the last command."""
     for _ in range(8):
         yield from commands[-8:]
@@ -551,7 +551,7 @@ def _sql(text: str) -> str | None:
     for statement in _COMMENT_OR_TEXT.sub(lambda found: " " if found[1] else " x ", text).lower().split(";"):
         plain = statement.strip()
         if _DROPS.match(plain):
-            return "it drops what a database holds"
+            return "it drops data of a database"
         if plain.startswith("truncate"):
             return "it empties a table"
         if _CHANGES_ROWS.match(plain) and (not _NARROWS.search(plain) or _NARROWS_NOTHING.search(plain)):
@@ -572,7 +572,7 @@ def _lost_by_sql(command: Command) -> str | None:
         for option, word in pairwise(command.args)
     )
     if made or (command.stdin_text or "").lstrip().startswith(UNKNOWN):
-        return f"{UNSEEN}: what a database is given to run is made while it runs"
+        return f"{UNSEEN}: a database is given statements made at run time"
     for path in (found[1] for text in _statements(command) for found in _WRITES_FILE.finditer(text)):
         if lost := written(Word(path), command):
             return f"it writes to {lost}"
@@ -622,7 +622,7 @@ TABLE = Table(
         "targets": _targets,
         "owned": _owned,
         "files": lambda command, options, operands: _mode(command)[1],
-        "roots": lambda command, options, operands: roots_of(command),
+        "roots": lambda command, options, operands: find_roots(command),
         "answered": lambda command: bool(command.stdin_text or command.producers),
         "sets_user": lambda command: bool(_SETS_USER.fullmatch(_mode(command)[0]) and _mode(command)[1]),
         "opens_to_all": lambda command: bool(_TO_ALL.fullmatch(_mode(command)[0])),

@@ -106,8 +106,8 @@ def guesses(command: Command, known: Sequence[Command] = (), texts: Sequence[str
 
     Args:
         command: The command.
-        known: Its known nested commands, whose words are left out.
-        texts: Its known nested shell texts.
+        known: The known nested commands, left out of the search.
+        texts: The known nested shell texts.
     """
     if not command.name:
         return ()
@@ -123,7 +123,7 @@ def guesses(command: Command, known: Sequence[Command] = (), texts: Sequence[str
 
 
 def _texts_read(command: Command) -> Collection[str]:
-    """Return the texts on standard input that may have commands."""
+    """Return the texts with possible commands on standard input."""
     if command.name in ("mail", "mailx"):
         return _ESCAPED.findall(command.stdin_text or "")
     if command.name not in _READING:
@@ -161,7 +161,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _at_word(command: Command, at: int, before: str) -> Command | None:
-    """Return the command that begins at a word or at the value of an option; None without a program's name."""
+    """Return the command at a word or at the value of an option; None without a program's name."""
     text = command.words[at].text.rpartition("=")[2]
     name = text.rpartition("/")[2]
     if not _is_program(name) or UNKNOWN in text:
@@ -212,7 +212,7 @@ def _in_plain_text(command: Command, text: str) -> Iterator[Command]:
 
 
 def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Command]:
-    """Return the command whose name has the given place in a text, and the producer in front of a pipe."""
+    """Return the command with its name at the given place in a text, and the producer in front of a pipe."""
     words = _split(text[: start + _LONGEST], start, end)
     if len(text) > start + _LONGEST and sum(map(len, words)) + len(words) > _LONGEST // 2:
         words.append("$more")
@@ -227,7 +227,7 @@ def _at_name(command: Command, text: str, start: int, end: int) -> Iterator[Comm
 
 
 def _split(text: str, start: int, end: int) -> list[str]:
-    """Return the words of the command whose name has the given start and end."""
+    """Return the words of the command with the given start and end of its name."""
     sign = text[end : end + 1]
     quote = text[start - 1 : start]
     if sign and sign in ",;" and text[end + 1 : end + 2].strip() not in ("", "'", '"'):  # rm,-rf,/

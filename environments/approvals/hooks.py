@@ -83,7 +83,7 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Have `approve` decide; without it, the request is denied."""
+    """Ask `approve`; without `approve`, the request is denied."""
 
     question: str
     """The question for `approve`."""
@@ -114,14 +114,14 @@ def denial(
     timeout: float | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> str | None:
-    """Call all hooks, and return the reason why a request is denied; None if it is allowed.
+    """Call all hooks, and return the reason for a denial; None to allow the request.
 
     The first denial ends the calls. `approve` is called only if no hook denies.
 
     Args:
         request: The command, script or tool call.
         hooks: Each returns a decision. An exception is a denial.
-        approve: Answers the question of an `Ask`; without it, an `Ask` is a denial.
+        approve: Answers the question of an `Ask`; None makes an `Ask` a denial.
         timeout: Seconds to wait for the answer; None waits without limit.
         cancelled: Returns True once the request is cancelled; the `CancelScope` of this thread counts too.
 
@@ -148,7 +148,7 @@ def _decision_of(hook: Callable[[_Request], Answer], request: _Request) -> Decis
         return _as_decision(hook(request))
     except Exception as error:  # its message may hold a secret, and the reason goes to a model
         log.exception("a hook failed on a %s, which is denied", type(request).__name__)
-        return Deny(f"the hook that decides on it failed ({type(error).__name__})")
+        return Deny(f"the hook failed ({type(error).__name__})")
 
 
 def _as_decision(answer: object) -> Decision:
@@ -160,13 +160,13 @@ def _as_decision(answer: object) -> Decision:
         return Deny(answer)
     if answer is False:
         return Deny("it is not allowed here")
-    return Deny(f"the hook that decides on it answered with a {type(answer).__name__}, which means nothing")
+    return Deny(f"the hook returned a {type(answer).__name__}, which is no decision")
 
 
 def _ask(
     approve: Approver, request: Request, question: str, timeout: float | None, cancelled: Callable[[], bool] | None
 ) -> str | None:
-    """Call `approve` in a thread of its own, so that a time-out or cancellation ends the wait."""
+    """Call `approve` in a thread of its own, as a time-out or cancellation must end the wait."""
     if not _questions.acquire(blocking=False):
         return f"it needs approval ({question}), and {MAX_QUESTIONS} questions wait for an answer already"
     decisions: list[Decision] = []

@@ -66,7 +66,7 @@ _COPIES = dict.fromkeys(("copy", "copy2", "copyfile", "copyFileSync"), "cp") | d
 _WRITES = word_set(
     "writeFileSync writeFile appendFileSync appendFile file_put_contents write_text write_bytes write fopen open Path"
 )
-_MADE_FOR_ALL = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
+_TEMPORARY_DIRECTORY = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
 _HOME = re.compile(r"expanduser|home\(\)|homedir|\bHOME\b")
 _FORKS = re.compile(r"\bfork\b")
 _FOREVER = re.compile(r"\bwhile\b|\bfor\s*\(\s*;|\bloop\b|\buntil\b|\biter\(int|\b(?:count|cycle|repeat)\(")
@@ -104,7 +104,7 @@ _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|.)", re.DOTA
 _INTERPOLATED = re.compile(r"[$@]\w+(?:->)?(?:[\[{][^\]}]{0,200}[\]}])*")
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
 _MAX_PROGRAM = 50_000
-_PLAINLY: Mapping[re.Pattern[str], str] = {
+_REWRITES: Mapping[re.Pattern[str], str] = {
     re.compile(r"\bsys\.executable\b"): "'python3'",
     re.compile(r"\bprocess\.execPath\b"): "'node'",
     re.compile(r"\bos\.execute\b"): "os.system",
@@ -114,7 +114,7 @@ _PLAINLY: Mapping[re.Pattern[str], str] = {
 _BY_NAME = re.compile(r"getattr|__dict__|vars\(")
 _QUOTING = word_set("split shlex my raw String glob")
 """Names of functions that split or quote their argument."""
-_RUNS_UNKNOWN = f"{UNSEEN}: a program runs what it makes"
+_RUNS_UNKNOWN = f"{UNSEEN}: a program runs commands made at run time"
 _DOWNLOADERS = word_set(
     "curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil"
     " aws gh ipfs"
@@ -171,9 +171,7 @@ def _program_argument(code: str, command: Command) -> Nested:
         return Nested(texts=(code[1:],))
     if code.lstrip().startswith(UNKNOWN):
         feeding = tuple(fed for word in command.args for fed in word.producers)
-        reason = (
-            reason_against_output(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
-        )
+        reason = reason_against_output(feeding, "a program") if feeding else f"{UNSEEN}: a program is made at run time"
         return Nested(reasons=(reason,) if reason else ())
     return _program_commands(code, command)
 
@@ -200,7 +198,7 @@ def reason_against_output(feeding: Sequence[Command], what: str) -> str:
     """Return the reason against running the output of commands; empty for contents of files."""
     if is_download(feeding):
         return RUNS_DOWNLOAD
-    return "" if is_file_output(feeding) else f"{UNSEEN}: {what} is made while it runs"
+    return "" if is_file_output(feeding) else f"{UNSEEN}: {what} is made at run time"
 
 
 def is_file_output(commands: Sequence[Command]) -> bool:
@@ -225,7 +223,7 @@ def is_download(commands: Sequence[Command]) -> bool:
 def _program_commands(code: str, command: Command) -> Nested:
     if len(code) > _MAX_PROGRAM:
         return Nested(reasons=(f"{UNSEEN}: a program is too long",))
-    for pattern, plain in _PLAINLY.items():
+    for pattern, plain in _REWRITES.items():
         code = pattern.sub(plain, code)
     program = _Program(command, code)
     program.read()
@@ -275,8 +273,8 @@ class _Program:
         self._literals = [text for kind, text in self._tokens if kind == "string"]
 
     def read(self) -> None:
-        """Go through all calls."""
-        self._read_as_a_whole()
+        """Collect the commands of all calls."""
+        self._match_whole_program()
         calls = _SHELL_CALLS | _REMOVES | (_WITH_MODULE if _MODULES.search(self._code) else frozenset())
         for at, (kind, text) in enumerate(self._tokens[:-2]):
             behind = self._tokens[at + 1][1]
@@ -288,9 +286,9 @@ class _Program:
             elif kind == "name":
                 self._call(at, text)
             elif self._language in _AWKS and kind == "sign" and text in "|>":
-                self._piped(at, text)
+                self._read_awk_pipe(at, text)
 
-    def _read_as_a_whole(self) -> None:
+    def _match_whole_program(self) -> None:
         code = self._code
         if _KILLS_ALL.search(code):
             self._add_command("kill", "-9", "-1")
@@ -322,7 +320,7 @@ class _Program:
         handed_on = before in (".", ":") and behind in ("", ";", "\n", ",", ")", "]")
         return handed_on or behind == "as" or (behind == ":" and before in ("{", ","))
 
-    def _piped(self, at: int, sign: str) -> None:
+    def _read_awk_pipe(self, at: int, sign: str) -> None:
         """Read `"cmd" | getline`, `print | "cmd"`, `print > "file"` of awk."""
         before = self._tokens[at - 1] if at else ("", "")
         kind, behind = self._tokens[at + 1 + (self._tokens[at + 1][1] == "&")]
@@ -398,7 +396,7 @@ class _Program:
     def _remove(self, at: int, first: str) -> None:
         if _HOME.search("".join(text for _, text in self._tokens[at + 1 : at + 20])):
             first = "~"
-        if first and not (first.startswith(UNKNOWN) and _MADE_FOR_ALL.search(self._code)):
+        if first and not (first.startswith(UNKNOWN) and _TEMPORARY_DIRECTORY.search(self._code)):
             self._add_command("rm", "-rf", UNKNOWN if first.startswith(UNKNOWN) else first)
 
     def _open(self, name: str, module: str, arguments: list[str], at: int) -> None:

@@ -102,7 +102,7 @@ class Rules:
         if found := next((pattern for pattern in self._denied if pattern.matches(command)), None):
             return Deny(f"a rule names it ({found})")
         if UNKNOWN in command.name or (command.words and command.words[0].glob and is_pattern(command.name)):
-            return self._on_unread(f"{UNSEEN}: its program is not known before it runs")
+            return self._on_unread(f"{UNSEEN}: its program is made at run time")
         if not command.is_guess and any(allowed.covers(command) for allowed in self._allowed):
             return Allow()
         if found := next((pattern for pattern in self._asked if pattern.matches(command)), None):

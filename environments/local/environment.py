@@ -67,7 +67,7 @@ class LocalEnvironment(PersistentShellEnvironment):
         # Ends a fork bomb whose processes fork and exit.
         kill_new(marker, brand)
 
-    def newcomers(self, brand: int | None) -> Callable[[str], Awaitable[bool]]:
+    def new_process_check(self, brand: int | None) -> Callable[[str], Awaitable[bool]]:
         return NewProcesses(brand).may_have
 
     def describe_target(self, cwd: str) -> Target:

@@ -99,7 +99,7 @@ def host_of(settings: EnvironmentSettings, url: str | None = None) -> RemoteHost
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramResult:
+class HostProgramResult:
     """The result of a program."""
 
     exit_code: int
@@ -111,7 +111,7 @@ class ProgramResult:
 
 def run_there(
     host: Starter, argv: Sequence[str], on_line: Callable[[str], object] | None = None, *, guarded: bool = True
-) -> ProgramResult:
+) -> HostProgramResult:
     """Run a program on a machine to its end, without input. Called in a worker, or any thread but the loop's.
 
     A stop of the current thread's start ends the program with all its processes.
@@ -139,7 +139,7 @@ def run_there(
     return done
 
 
-async def _ran(call: Call[ProgramResult], host: Starter, argv: Sequence[str]) -> ProgramResult:
+async def _ran(call: Call[HostProgramResult], host: Starter, argv: Sequence[str]) -> HostProgramResult:
     stream = await opened(host.open_stream, argv)
     program, start = _Program(stream, call.pieces), current_start()
     stream.start(program)
@@ -153,7 +153,7 @@ async def _ran(call: Call[ProgramResult], host: Starter, argv: Sequence[str]) ->
     finally:
         await stream.close()
     result = Outcome(program.output, code).result()
-    return ProgramResult(code, result.output, result.stderr or "")
+    return HostProgramResult(code, result.output, result.stderr or "")
 
 
 class _Program(Discard):

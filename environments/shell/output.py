@@ -52,7 +52,7 @@ class Output:
             self._pieces.offer(channel, data, self.stream)
 
     @property
-    def calls_back(self) -> bool:
+    def has_callback(self) -> bool:
         """True if a callback receives the output."""
         return self._pieces is not None
 

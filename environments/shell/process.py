@@ -92,7 +92,7 @@ class Processes:
             shell, release = await pool.acquire(), pool.release
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
         if command.is_internal:
-            process.find_left = env.newcomers(brand)
+            process.may_have_processes = env.new_process_check(brand)
         try:
             process.send(shell, request, shells.control_of(user))
             process.running_command.brand = None if brand is None else str(brand)
@@ -146,7 +146,7 @@ class ShellProcess(Process):
         self._callbacks: list[Callable[[int | None], object]] = []
         self.done: asyncio.Future[None] = current().loop.create_future()
         self._input_closed = False
-        self.find_left: Callable[[str], Awaitable[bool]] | None = None
+        self.may_have_processes: Callable[[str], Awaitable[bool]] | None = None
         """Returns, without a query in the target, False if an ended command has certainly left no process."""
 
     # On the loop.
@@ -207,7 +207,7 @@ class ShellProcess(Process):
         await shielded(self.done)
         if self.running_command.reason is None and self._life.is_open:
             self.running_command.reason = "sweep"
-            if self.find_left and not await self.find_left(self.running_command.marker):
+            if self.may_have_processes and not await self.may_have_processes(self.running_command.marker):
                 return
             await self.running_command.tree().end(self._grace, running=False)
 

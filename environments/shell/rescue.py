@@ -38,7 +38,7 @@ def continuing(shells: Iterable[int]) -> str:
     A shell's parent may carry its stream, such as a process of the SSH server.
     """
     return f"""\
-see_to() {{
+resume() {{
   l=
   read -r l <"/proc/$1/stat" || return
   case ${{l##*) }} in [Tt]*) kill -s CONT "$1" && echo "$1" ;; esac
@@ -47,8 +47,8 @@ see_to() {{
 }}
 for p in {" ".join(map(str, shells))}; do
   parent=
-  see_to "$p"
-  if [ "${{parent:-0}}" -gt 1 ]; then see_to "$parent"; fi
+  resume "$p"
+  if [ "${{parent:-0}}" -gt 1 ]; then resume "$parent"; fi
 done 2>/dev/null
 """
 
@@ -129,7 +129,7 @@ class Rescue:
                         log.warning("a command stops all processes again and again; all are ended")
                         await self.run(KILL_ALL)
         except (TerminalError, TimeoutError) as error:
-            log.debug("shells that may be stopped could not be seen to: %s", error)
+            log.debug("stopped shells could not be continued: %s", error)
 
     async def _resume_stopped(self) -> bool:
         """Continue stopped shells. Returns True if any was stopped."""

@@ -69,7 +69,7 @@ class Running:
         """The reason for the end, `timeout` or `interrupt`; None while the command is not being ended."""
         self.survivors: tuple[int, ...] = ()
         self.brand: str | None = None
-        """The number set on its processes as a resource limit, see `dialect.commands.branding`."""
+        """The brand set on its processes as a resource limit, see `dialect.commands.branding`."""
         self._sink, self._control = sink, control
         self._is_abandoned = self._is_late = False
         self._thread = current()
@@ -168,7 +168,7 @@ class Running:
         shell = self.shell
         if await self._begins_within(self.began + BEGIN_LIMIT - time.monotonic()):
             return
-        log.debug("shell %d has not begun the command, and is told to go on", shell.pid)
+        log.debug("shell %d has not begun the command, and is sent SIGCONT", shell.pid)
         await self._control.resume_shell(shell)
         if await self._begins_within(ANSWER_LIMIT if shell.lags else BEGIN_LIMIT):
             return
@@ -316,7 +316,7 @@ async def outcome_of(running: Running, output: Output, limit: float, event: thre
         NotBegunError: The shell ended before the command began.
     """
     output.stream = stream = running.shell.stream
-    skipper = stream.skipper if not output.calls_back else None
+    skipper = stream.skipper if not output.has_callback else None
     if skipper:  # the middle of a large output never reaches a caller
         size = output.stdout.limit // 2 + SKIP_MARGIN
         skipper.keep_ends(size, output.skip)

@@ -28,7 +28,7 @@ class ScopeProcesses:
 
     def __init__(self, shells: Shells) -> None:
         self._shells = weakref.proxy(shells)
-        self._find_left = shells.env.newcomers(None)
+        self._may_have_processes = shells.env.new_process_check(None)
         self._shell: Shell | None = None
         self._markers: list[str] = []
         self._trees: list[ProcessTree] = []
@@ -60,7 +60,7 @@ class ScopeProcesses:
         for tree in self._trees:
             await tree.end(GRACE, running=False)
         markers = "\n".join(self._markers)
-        if self._shell is None or (self._find_left and not await self._find_left(markers)):
+        if self._shell is None or (self._may_have_processes and not await self._may_have_processes(markers)):
             return
         if not await call_backend(self._shells.env.has_no_process, markers, ()):
             tree = self._shells.control.tree(ProcessSelector(markers, type(self._shell.dialect)))

@@ -73,7 +73,7 @@ class Session:
         self._env = weak_proxy(env)
         self._shells = shells
         self.word, self._user = word, user
-        self.ending = shells.control_of(user)
+        self.control = shells.control_of(user)
         self._first_cwd = cwd or env.settings.cwd
         self._keeps_shell = env.settings.persistent_shell
         self._init_files = _init_files(env, shells)
@@ -105,7 +105,7 @@ class Session:
     def set_user(self, user: TargetUser | None) -> None:
         """Set the user of its shells, as found in the current target."""
         if user != self._user:
-            self._user, self.ending = user, self._shells.control_of(user)
+            self._user, self.control = user, self._shells.control_of(user)
 
     # One command.
 
@@ -188,7 +188,7 @@ class Session:
         exports = self._unsent_variables()
         request = await env.internal.make_request(command, Where.MAIN, exports=exports, user=self._user)
         try:
-            running = Running(shell, request, output, GRACE, self.ending)
+            running = Running(shell, request, output, GRACE, self.control)
         except BrokenPipeError:  # the shell had ended since its last command, and has received no part of this one
             raise NotBegunError from None
         self._sent_variables |= dict.fromkeys(exports, shell.number)
@@ -271,22 +271,22 @@ class Session:
         is_new_target = generation != self._generation
         if first or (is_new_target and not self._env.life.stays):
             self._must_source = self._init_files is not None
-        if not first and shell.where != IN_PLACE and is_new_target:  # a new target has no such directory
+        if not first and shell.start_place != IN_PLACE and is_new_target:  # a new target has no such directory
             await self._shells.end(shell)
             first, shell = True, await self._open_successor(self._first_cwd, nowhere=False)
         self._generation = generation
-        if first and shell.where != IN_PLACE:
+        if first and shell.start_place != IN_PLACE:
             await self._shells.end(shell)
             raise EnvironmentStartError(
                 f"the working directory {cwd} cannot be entered there; create it, or set TERMINAL_CWD to one "
                 "that exists"
             )
         self._sent_variables = self._offered
-        self._shell, self._is_in_removed_directory = shell, shell.where != IN_PLACE
+        self._shell, self._is_in_removed_directory = shell, shell.start_place != IN_PLACE
         if first:
             self.variables = dict(shell.variables)
             self.trusted.clear()
-        return shell.where
+        return shell.start_place
 
     async def _open_successor(self, cwd: str | None, *, nowhere: bool, state: SessionState | None = None) -> Shell:
         """Open a shell with the state of the previous shell, or with as much of the state as can be restored.
@@ -554,7 +554,7 @@ class NamedSession(EnvironmentSession):
         marker = env.shells.markers(session.word)
         selector = ProcessSelector(marker, env.shells.dialect, pid, ends_shell=True, began=session.began)
         with contextlib.suppress(TerminalError):
-            if survivors := await session.ending.tree(selector).end(GRACE):
+            if survivors := await session.control.tree(selector).end(GRACE):
                 log.warning("processes of a session could not be ended: %s", survivors)
 
     @waits_for(_close)

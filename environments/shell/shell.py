@@ -77,7 +77,7 @@ class Shell:
         """The process id in the target."""
         self.home = ""
         """The home directory of the target's user."""
-        self.where = IN_PLACE
+        self.start_place = IN_PLACE
         """The directory at the start, see `IN_PLACE`."""
         self.variables: dict[str, str] = {}
         """The `WATCHED` variables."""
@@ -96,7 +96,7 @@ class Shell:
         self.sync_first = False
         """True if a signal may still be under way and must not hit the next command."""
         self.reported_number = 0
-        """The number of the request before the last state report."""
+        """The number of the last request with a state report."""
         self.lags = spec.lags
         """True if earlier output may arrive after a request was sent."""
         self._prelude = Prelude(spec)
@@ -111,7 +111,7 @@ class Shell:
         self._sink: Sink = Discarded()
         self._waiting: set[Channel] = set()
         self._unannounced: set[Channel] = set()
-        self._awaited = self._due = self._due_before = 0
+        self._awaited = self._report_due = self._report_due_before = 0
         self._query_number = FIRST_QUERY
         self._functions: set[str] = set()
         self._greeting = b"ok" if spec.on_terminal else b""
@@ -149,7 +149,7 @@ class Shell:
     @property
     def has_reported(self) -> bool:
         """True once the state report of the last finished command has arrived."""
-        return self.reported_number >= (self._due_before if self.state is State.RUNNING else self._due)
+        return self.reported_number >= (self._report_due_before if self.state is State.RUNNING else self._report_due)
 
     def send(self, request: ShellRequest, sink: Sink, on_end: Callable[[Ended], object]) -> str:
         """Send a request.
@@ -166,7 +166,7 @@ class Shell:
             BrokenPipeError: The shell is gone, and has received no complete request.
         """
         waiting = _BOTH if request.separate else _ONE
-        self._due_before = self._due
+        self._report_due_before = self._report_due
         self._begin(self.number + 1, sink, waiting, on_end)
         self.number += 1
         takes_input = request.where.takes_input
@@ -183,7 +183,7 @@ class Shell:
         if self.sync_first:
             text, self.sync_first = b":\n" + text, False
         if request.where is Where.MAIN:
-            self._due = self.number
+            self._report_due = self.number
         self.is_noisy = False
         if request.separate:
             self.stream.resume()
@@ -331,7 +331,7 @@ class Shell:
     def _handle_ready(self, message: Message) -> None:
         self.variables = {name: message.text(4 + index) for index, name in enumerate(WATCHED)}
         self.dialect = self._prelude.dialect(message.text(1))
-        self.pid, self.where, self.home = int(message.fields[0]), message.text(2), message.text(3)
+        self.pid, self.start_place, self.home = int(message.fields[0]), message.text(2), message.text(3)
         self.state = State.IDLE
         self._ready.set_result(None)
 
@@ -350,7 +350,7 @@ class Shell:
             self.state = State.ENDED if self.has_announced_end or ended.exit_code is None else State.IDLE
         self.has_leftovers = ended.left
         if self.state is State.IDLE:
-            self.stream.rest(reports=self.reported_number < self._due)
+            self.stream.rest(reports=self.reported_number < self._report_due)
         self._sink = Discarded()
         if on_end := self._on_end:
             self._on_end = None

@@ -425,7 +425,7 @@ class AsyncEnvironment(AsyncCommands):
         Cancellation of this call ends the command; later only the handle ends the command.
         """
         env = self.sync
-        if env.gate.asks_about_commands or _is_observed(env) or current_scope():
+        if env.gate.has_command_checks or _is_observed(env) or current_scope():
             start = partial(env.start, command, **options)
             return AsyncProcess(await in_thread(start, "commands", undo=lambda process: process.kill()))
         checked_command, background = checked_start(command, **options)

@@ -118,6 +118,7 @@ class CapturedOutput:
         self._frozen = False
 
     def add(self, channel: Channel, data: bytes) -> None:
+        """Keep output, see `OutputSink`."""
         if not self._frozen:
             self._captures[channel].add(data)
 

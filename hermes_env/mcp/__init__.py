@@ -1,1 +1,1 @@
-"""The MCP server: our tools for whoever speaks the Model Context Protocol, on an environment of their own."""
+"""The server of the Model Context Protocol (MCP): our tools, with an environment for each client."""

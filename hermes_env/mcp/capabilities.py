@@ -1,4 +1,4 @@
-"""The capabilities of the server: which tools each client is offered, and how its environment is made."""
+"""The capabilities of the server: the tools for each client, and the settings of a client's environment."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _DEFAULT_TASK = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCapabilities:
+class ServedCapabilities:
     """The tools and the environment of each client."""
 
     backend: str | None
-    """The backend's name; None is the configured one."""
+    """The given backend's name; None is the configured backend."""
     settings: Mapping[str, object]
-    """Settings of its environment, over those that are configured."""
+    """Settings of the environment, which override the configuration."""
     tools: Toolset
     on_progress: Callable[[Progress], object]
-    """Receives the progress of starts, as the client does."""
+    """Receives the progress of starts, in addition to the client."""
     place: str
     """The backend's name, configured or given."""
     is_task_chosen: bool
-    """Whether all clients work for one task, by whose id what is kept is found again."""
+    """True if all clients share a task id, to find a kept target again."""
 
     def environment(self, approve: Approver, on_progress: OnProgress) -> BaseEnvironment:
-        """Make an environment for one client. It starts with its first use.
+        """Make an environment for a client. The first use starts the target.
 
         Args:
             approve: Asks the client's user.
-            on_progress: Receives the progress of its start.
+            on_progress: Receives the progress of the start.
 
         Raises:
             TerminalError: See `create_environment`.
@@ -54,17 +54,17 @@ def checked_capabilities(
     settings: Mapping[str, object],
     tools: Iterable[str] | None,
     on_progress: Callable[[Progress], object],
-) -> Iterator[ClientCapabilities]:
-    """Check the arguments by making one environment, which is never started, and yield the capabilities.
+) -> Iterator[ServedCapabilities]:
+    """Check the arguments by making an environment without a start, and yield the capabilities.
 
     Args:
-        backend: The backend's name; None is the configured one.
-        settings: Settings over those that are configured.
-        tools: Names of the tools; None is all of them.
+        backend: The backend's name; None is the configured backend.
+        settings: Settings that override the configuration.
+        tools: Names of the tools; None is all tools.
         on_progress: Receives the progress of starts.
 
     Raises:
-        SettingsError: There is no such tool.
+        SettingsError: A tool is unknown.
         TerminalError: No environment can be made, see `create_environment`.
     """
     for name in tools or ():
@@ -72,8 +72,8 @@ def checked_capabilities(
             raise SettingsError(
                 f"--tool {name}: there is no such tool{closest(name, BUILT_IN)}; there are: {', '.join(BUILT_IN)}"
             )
-    # It is kept for the whole block: the records of all clients are then one run.
+    # The environment is kept for the whole block, so that the records of all clients are one run.
     with create_environment(backend, **settings) as environment:
         found = environment.settings
         is_task_chosen = found.container_persistent or found.task_id != _DEFAULT_TASK
-        yield ClientCapabilities(backend, settings, Toolset.of(tools, None), on_progress, found.env, is_task_chosen)
+        yield ServedCapabilities(backend, settings, Toolset.of(tools, None), on_progress, found.env, is_task_chosen)

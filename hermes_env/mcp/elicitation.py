@@ -1,4 +1,4 @@
-"""Elicitation: approvals are asked for by a form that the client shows to its user."""
+"""Elicitation: requests approvals by a form, shown by the client to its user."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FORM: dict[str, object] = {
 
 
 def has_forms(capabilities: ClientCapabilities | None) -> bool:
-    """Return whether a client shows forms. One that declares elicitation without a mode shows forms."""
+    """Return True if a client shows forms. Elicitation declared without a mode means forms."""
     elicitation = capabilities.elicitation if capabilities else None
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
 class Approvals:
-    """The approvals of one client's user, of which some last until the session ends."""
+    """The approvals of a client's user. Some last until the end of the session."""
 
     def __init__(self) -> None:
         self._lasting: set[tuple[str, str]] = set()
@@ -41,12 +41,12 @@ class Approvals:
     def decide(
         self, request: Request, question: str, show: Callable[[str], Future[ElicitResult]] | None
     ) -> bool | Deny:
-        """Return the user's decision, from any thread but that of the event loop.
+        """Return the user's decision. Callable from any thread except the event loop's.
 
         Args:
             request: The command, script or tool call.
             question: The reason for asking.
-            show: Shows a text with the form; None for a client that cannot.
+            show: Shows a text with the form; None for a client without forms.
         """
         key = _key(request)
         if key in self._lasting:
@@ -56,8 +56,8 @@ class Approvals:
         try:
             answer = show(f"Approval is asked for: {escaped(question)}\n\n{escaped(request_text(request))}").result()
         except CancelledError:
-            return Deny("it is no longer waited for")
-        except (MCPError, RuntimeError):  # the client cannot show it, or the call is over
+            return Deny("the call was cancelled before the answer")
+        except (MCPError, RuntimeError):  # the client cannot show the form, or the call is over
             return Deny(f"it needs approval ({question}), and the client could not ask")
         decision = (answer.content or {}).get("decision") if answer.action == "accept" else DENY
         if decision == SESSION:

@@ -1,4 +1,4 @@
-"""The transport over HTTP, for several clients at once. Each has a session, and an environment of its own."""
+"""The transport over HTTP, for several clients at once. Each client has a session with an environment."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from environments.errors import SettingsError, TerminalError
 from hermes_env.mcp.server import DISCOVER, MAX_MESSAGE_BYTES, ended_by_signals, unsupported
-from hermes_env.mcp.session import GONE
+from hermes_env.mcp.session import DISCONNECTED
 
 LOOPBACK, PATH = "127.0.0.1", "/mcp"
 MAX_SESSIONS = 100
-"""How many clients there may be at once. Further ones are refused until one of them leaves."""
+"""The largest number of clients. Further clients are refused until a session ends."""
 MAX_CONNECTIONS = 1000
-"""How many connections there may be at once. A further one closes an idle one, the oldest without a token first."""
+"""The largest number of connections. A new connection closes an idle one, the oldest without a token first."""
 BACKLOG = 64
-"""How many connections are accepted at once, before any of them can be closed."""
-_LEAVING = 5
-"""Seconds that answers, and then connections, have to end in when the server does."""
+"""The backlog of the listening socket."""
+_GRACE = 5
+"""Seconds for answers, and then for connections, to end at the shutdown."""
 _POLL = 0.05
 _PLACE = re.compile(r"(\[[0-9a-f:.]*\]|[^:@\[\]]+)(?::[0-9]{1,5})?")
 """A host, with a port or without."""
 
 
 class Listener:
-    """A port of this machine that clients connect to.
+    """A listening port of this machine.
 
     Args:
-        where: `HOST:PORT`, or a port of this machine alone. Port 0 takes one that is free.
+        where: `HOST:PORT`, or a port on the loopback address. Port 0 selects a free port.
 
     Raises:
-        SettingsError: It is neither.
-        TerminalError: The port cannot be had.
+        SettingsError: `where` is neither.
+        TerminalError: The port is not available.
     """
 
     def __init__(self, where: str) -> None:
@@ -67,7 +67,7 @@ class Listener:
             raise TerminalError(f"cannot listen on {where}: {error.strerror}; give --http another HOST:PORT") from error
         address, self.port = self.socket.getsockname()[:2]
         self.is_local = ipaddress.ip_address(address).is_loopback
-        """Whether only this machine can connect."""
+        """True if only this machine can connect."""
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self.port}{PATH}"
         """The address for clients."""
@@ -90,16 +90,17 @@ async def serve_http(
     hosts: Sequence[str],
     idle_timeout: float,
 ) -> bool:
-    """Print the address, and serve clients until a signal comes. What they have started is then ended.
-
-    Returns whether the signal was that of Ctrl-C.
+    """Print the address, serve clients until a signal, then end all processes of the clients.
 
     Args:
         server: The server.
-        listener: The port. It is closed in the end.
+        listener: The port, closed at the end.
         token: The bearer token of each request.
         hosts: Further names of this machine.
-        idle_timeout: Seconds without any request after which a session ends, and a connection closes.
+        idle_timeout: Seconds without any request until a session ends, and a connection closes.
+
+    Returns:
+        True after SIGINT (Ctrl-C).
     """
     manager = StreamableHTTPSessionManager(
         server,
@@ -107,11 +108,11 @@ async def serve_http(
         max_request_body_size=MAX_MESSAGE_BYTES,
         max_sessions=MAX_SESSIONS,
     )
-    gate = Gate(manager.handle_request, token, (*listener.hosts, *hosts))
-    # It logs a traceback when a client disconnects during an answer.
+    app = RequestFilter(manager.handle_request, token, (*listener.hosts, *hosts))
+    # The SDK logs a traceback when a client disconnects during an answer.
     logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
-        gate,
+        app,
         http=_Connection,
         lifespan="off",
         ws="none",
@@ -122,60 +123,61 @@ async def serve_http(
         backlog=BACKLOG,
         limit_concurrency=most_connections(),
         timeout_keep_alive=math.ceil(idle_timeout),
-        timeout_graceful_shutdown=_LEAVING,
+        timeout_graceful_shutdown=_GRACE,
     )
     web, ended = _Web(config), anyio.Event()
-    async with ended_by_signals(ended.set) as came, anyio.create_task_group() as group:
+    async with ended_by_signals(ended.set) as signals, anyio.create_task_group() as group:
         async with manager.run():
             group.start_soon(web.serve, [listener.socket])
             print(listener.url, flush=True)
             await ended.wait()
-            await gate.close(_LEAVING)
+            await app.close(_GRACE)
         web.should_exit = True  # once all sessions have ended
-    return signal.SIGINT in came
+    return signal.SIGINT in signals
 
 
 def most_connections() -> int:
-    """Return how many connections there may be: at most half of the descriptors that this process may open."""
+    """Return the largest number of connections: at most half of this process's limit on file descriptors."""
     return min(MAX_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 class _Web(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals alone: sessions have to end before connections do."""
-        yield
+        yield  # without handlers: sessions have to end before connections do
 
 
 class _Connection(H11Protocol):
-    """A connection. An idle one is closed for a new one when there are too many."""
+    """A connection. Above the limit, a new connection closes an idle one.
+
+    Idle connections need no token, so any program of this machine can open them.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room for a client: idle connections need no token, and any program of this machine can open them."""
         super().connection_made(transport)
         self._since = self.loop.time()
         if self.limit_concurrency and len(self.connections) >= self.limit_concurrency:
             others = (each for each in self.connections if each is not self and isinstance(each, _Connection))
             idle = [each for each in others if each.cycle is None or each.cycle.response_complete]
             if idle:
-                leaving = min(idle, key=lambda each: (each.has_token, each._since))
-                self.connections.discard(leaving)
-                leaving.transport.abort()
+                oldest = min(idle, key=lambda each: (each.has_token, each._since))
+                self.connections.discard(oldest)
+                oldest.transport.abort()
 
     @property
     def has_token(self) -> bool:
-        """Whether its last request has passed the gate."""
-        return self.cycle is not None and GONE in self.cycle.scope
+        """True if the last request has passed the filter."""
+        return self.cycle is not None and DISCONNECTED in self.cycle.scope
 
 
-class Gate:
-    """Refuses requests by their origin, host, path, token and protocol version, before the server has them.
+class RequestFilter:
+    """Checks the origin, host, path, token and protocol version of each request before the server.
 
     Args:
-        app: The server behind it.
+        app: The server behind the filter.
         token: The bearer token of each request.
-        hosts: The names of this machine. A browser's page that calls it by another name, or that comes from another
-            place, is refused: its visitor may be one who can reach this server.
+        hosts: The names of this machine. Requests with another host or origin are refused: a web page of another site
+            could use its visitor's browser to reach this server.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str]) -> None:
@@ -183,18 +185,18 @@ class Gate:
         self._hosts = {name.lower() for name in hosts}
         self._is_closed = False
         self._waiting: set[anyio.Event] = set()
-        """An event for each request whose answer a client waits for."""
+        """An event for each unanswered request."""
 
-    async def close(self, patience: float) -> None:
-        """Refuse all further requests, cancel all calls, and wait for their answers to be sent.
+    async def close(self, timeout: float) -> None:
+        """Refuse all further requests, cancel all calls, and wait until their answers were sent.
 
         Args:
-            patience: Seconds to wait at most, as a client may not read its answer.
+            timeout: Largest number of seconds to wait: a client may not read the answer.
         """
         self._is_closed = True
-        for gone in self._waiting:
-            gone.set()
-        with anyio.move_on_after(patience):
+        for disconnected in self._waiting:
+            disconnected.set()
+        with anyio.move_on_after(timeout):
             while self._waiting:
                 await anyio.sleep(_POLL)
 
@@ -206,9 +208,9 @@ class Gate:
         if refusal := self._refusal_of_place(request.headers) or self._refusal(request):
             await refusal(scope, receive, send)
             return
-        gone = scope[GONE] = anyio.Event()
+        disconnected = scope[DISCONNECTED] = anyio.Event()
         if request.method == "POST":
-            self._waiting.add(gone)
+            self._waiting.add(disconnected)
         is_complete = False
 
         async def answer(message: Message) -> None:
@@ -219,22 +221,22 @@ class Gate:
         try:
             await self._app(scope, receive, answer)
         except RuntimeError:
-            if not is_complete:  # it is raised as well when a notification meets the end of its session
+            if not is_complete:  # also raised for a notification at the end of its session
                 raise
         finally:
-            self._waiting.discard(gone)
-            gone.set()
+            self._waiting.discard(disconnected)
+            disconnected.set()
 
     def _refusal_of_place(self, headers: Headers) -> Response | None:
-        if not self._knows(headers.get("host", "")):
+        if not self._is_known(headers.get("host", "")):
             return _error(HTTPStatus.MISDIRECTED_REQUEST, "Host is not a name of this machine; --allow-host adds one")
         scheme, _, place = headers.get("origin", "").partition("://")
-        if headers.get("origin") and not (scheme in ("http", "https") and self._knows(place)):
+        if headers.get("origin") and not (scheme in ("http", "https") and self._is_known(place)):
             return _error(HTTPStatus.FORBIDDEN, "Origin is not a page of this machine; --allow-host adds a name")
         return None
 
-    def _knows(self, place: str) -> bool:
-        """Return whether a host is this machine. It is compared whole, with its port and without."""
+    def _is_known(self, place: str) -> bool:
+        """Return True if a host is a name of this machine, compared with and without the port."""
         found = _PLACE.fullmatch(place.lower())
         return found is not None and not self._hosts.isdisjoint((found[0], found[1]))
 

@@ -1,4 +1,4 @@
-"""Notifications of a call while it runs: progress, and log messages."""
+"""Notifications during a call: progress, log messages, and a heartbeat against the client's time-out."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from environments.progress import Progress
 from hermes_env.progress import described
 
 INTERVAL = 0.25
-"""Seconds between two notifications. A last one comes before the result."""
+"""Seconds between two notifications. The last notification precedes the result."""
 HEARTBEAT = 5.0
-"""Seconds without other progress until a client is told that the call still runs: many count their time-out anew."""
+"""Seconds without other progress until a heartbeat: many clients restart their time-out with each notification."""
 MOST_CHARACTERS = 4000
-"""Characters of output in one message: its end."""
+"""Characters of output per message: the tail."""
 LEVEL: LoggingLevel = "info"
 _LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 _MOST_STEPS, _LONGEST_MESSAGE = 20, 200
 
 
 class Notifications:
-    """Gathers output and progress of one call, from any thread, and notifies the client at intervals.
+    """Collects output and progress of a call, from any thread, and notifies the client at intervals.
 
     Args:
         context: The request.
-        tool: The tool's name, which is the logger of its output.
-        lowest_level: Returns the level below which the client takes no log messages.
+        tool: The tool's name, used as the logger of the output.
+        lowest_level: Returns the lowest level of log messages for the client.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Notifications:
     def step(self, progress: Progress) -> None:
         """Add a step of a start or of a transfer."""
         with self._lock:
-            # A path may have bytes that are no text, which cannot be sent.
+            # A path may have bytes that are not text and cannot be sent.
             self._message = described(progress).encode("utf-8", "replace").decode()
             if progress.what != self._last_step:
                 self._last_step = progress.what
@@ -61,13 +61,13 @@ class Notifications:
             self._output = kept
 
     async def send_at_intervals(self) -> None:
-        """Send what has been added, until this is cancelled."""
+        """Send notifications at intervals until cancelled."""
         while True:
             await anyio.sleep(INTERVAL)
             await self.send()
 
     async def send(self) -> None:
-        """Send what has been added since the last notification."""
+        """Send all output and progress since the last notification."""
         with self._lock:
             steps, output, left_out, message = self._steps, self._output, self._left_out, self._message
             self._steps, self._output, self._left_out, self._message = [], "", 0, ""

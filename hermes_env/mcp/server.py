@@ -1,4 +1,4 @@
-"""The server's answers, over any transport, and its end by a signal."""
+"""The request handlers of the server, for any transport, and the shutdown by a signal."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from mcp.types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from environments.extras import DISTRIBUTION
-from hermes_env.mcp.capabilities import ClientCapabilities
-from hermes_env.mcp.session import Context, Session, ToolCall
+from hermes_env.mcp.capabilities import ServedCapabilities
+from hermes_env.mcp.session import Context, McpSession, RunningCall
 from hermes_env.mcp.tools import listed_tools
 from hermes_env.schemas.calls import no_such_tool
 
 DISCOVER = "server/discover"
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""Bytes of the largest message that is taken; `write_file` takes 30 MB."""
+"""Bytes of the largest accepted message; `write_file` accepts 30 MB."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def build_server(capabilities: ClientCapabilities) -> Server[Any]:
+def build_server(capabilities: ServedCapabilities) -> Server[Any]:
     """Return a server of our tools.
 
     Args:
         capabilities: The tools and the environment of each client.
 
     Raises:
-        SettingsError: The settings in `code_execution:`, which a description names, are not in order.
+        SettingsError: The settings in `code_execution:` are wrong; a tool's description contains them.
     """
     names = capabilities.tools.names
     tools = listed_tools(names)
@@ -59,14 +59,14 @@ def build_server(capabilities: ClientCapabilities) -> Server[Any]:
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
         if params.name not in names:
             raise MCPError(INVALID_PARAMS, no_such_tool(params.name, capabilities.tools))
-        return await ToolCall(Session.of(context, capabilities), context, params.name).result(params.arguments)
+        return await RunningCall(McpSession.of(context, capabilities), context, params.name).result(params.arguments)
 
     async def set_level(context: Context, params: SetLevelRequestParams) -> EmptyResult:
-        Session.of(context, capabilities).level = params.level
+        McpSession.of(context, capabilities).level = params.level
         return EmptyResult()
 
     async def without_session(ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer a request of the versions without sessions by the versions that are spoken."""
+        """Answer a request of a protocol version without sessions by the supported versions."""
         if ctx.request_id is None or ctx.method == "initialize":
             return await call_next(ctx)
         if ctx.method == DISCOVER:
@@ -94,14 +94,14 @@ def build_server(capabilities: ClientCapabilities) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    # The constructor's argument for it warns that the newest protocol, which is not served, has no such request.
+    # Not by the constructor: that warns that the newest protocol, which is not served, lacks this request.
     server.add_request_handler("logging/setLevel", SetLevelRequestParams, set_level)
     server.middleware.append(without_session)
     return server
 
 
 def unsupported(requested: str) -> ErrorData:
-    """Return the error that answers a request of a protocol version that is not spoken."""
+    """Return the error for an unsupported protocol version."""
     known = UnsupportedProtocolVersionErrorData(supported=list(HANDSHAKE_PROTOCOL_VERSIONS), requested=requested)
     message = "This server has sessions, and begins with initialize"
     return ErrorData(code=UNSUPPORTED_PROTOCOL_VERSION, message=message, data=known.model_dump(mode="json"))
@@ -109,21 +109,22 @@ def unsupported(requested: str) -> ErrorData:
 
 @asynccontextmanager
 async def ended_by_signals(end: Callable[[], object]) -> AsyncIterator[set[int]]:
-    """Call a function at Ctrl-C, SIGTERM and SIGHUP, which do nothing else in the block, however often sent.
+    """Handle Ctrl-C, SIGTERM and SIGHUP in the block, also repeated ones, only by a call of a function.
 
-    Yields the signals that have come.
+    Yields:
+        The received signals.
     """
-    # nohup has a program ignore SIGHUP; that stays.
+    # Keep SIGHUP ignored under nohup.
     numbers = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
-    came: set[int] = set()
+    signals: set[int] = set()
     with anyio.open_signal_receiver(*numbers) as received:
 
         async def watch() -> None:
             async for number in received:
-                came.add(number)
+                signals.add(number)
                 end()
 
         async with anyio.create_task_group() as group:
             group.start_soon(watch)
-            yield came
+            yield signals
             group.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""The session of one client: its environment, its calls of tools, and its user's approvals."""
+"""The session of a client: the environment, the running tool calls, and the user's approvals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from environments.errors import TerminalError
 from environments.loop import in_worker
 from environments.progress import Progress
 from hermes_env.aio.calls import in_thread, to_its_end
-from hermes_env.mcp.capabilities import ClientCapabilities
+from hermes_env.mcp.capabilities import ServedCapabilities
 from hermes_env.mcp.elicitation import FORM, Approvals, has_forms
 from hermes_env.mcp.notifications import LEVEL, Notifications
 from hermes_env.schemas.answers import error_answer
@@ -30,54 +30,54 @@ from hermes_env.schemas.calls import answer_in
 
 Context = ServerRequestContext[Any, Any]
 MAX_CALLS = 16
-"""How many calls of one client run side by side. Further ones wait."""
-GONE = "hermes_env.gone"
-"""In the scope of an HTTP request: an event that is set when the answer can no longer be delivered."""
+"""The number of concurrent calls per client. Further calls wait."""
+DISCONNECTED = "hermes_env.disconnected"
+"""In the scope of an HTTP request: an event, set when the answer can no longer be delivered."""
 _KEY = "hermes-env session"
 
 
-class Session:
-    """The session of one client. Its environment is made with its first call, and cleaned up at its end.
+class McpSession:
+    """The session of a client. The first call makes the environment; the end of the session cleans up.
 
     Args:
         capabilities: The tools and the environment of the client.
     """
 
-    def __init__(self, capabilities: ClientCapabilities) -> None:
+    def __init__(self, capabilities: ServedCapabilities) -> None:
         self.capabilities = capabilities
         self.level: LoggingLevel = LEVEL
-        """The level below which the client takes no log messages."""
+        """The lowest level of log messages for the client."""
         self.limiter = anyio.CapacityLimiter(MAX_CALLS)
-        """Bounds its calls."""
-        self.calls: tuple[ToolCall, ...] = ()
-        """Those that run. The tuple is replaced and never changed: any thread may iterate over it."""
+        """Limits the concurrent calls."""
+        self.calls: tuple[RunningCall, ...] = ()
+        """The running calls. The tuple is replaced and never changed, so any thread may iterate over the calls."""
         self._approvals = Approvals()
         self._lock = threading.Lock()
         self._environment: BaseEnvironment | None = None
         self._is_closed = False
 
     @classmethod
-    def of(cls, context: Context, capabilities: ClientCapabilities) -> Session:
-        """Return the session of a request; the first request of a client makes it.
+    def of(cls, context: Context, capabilities: ServedCapabilities) -> McpSession:
+        """Return the session of a request. A client's first request makes the session.
 
         Args:
             context: The request.
             capabilities: For a new session.
         """
-        # The SDK has no public way from a request to the state of its connection.
+        # The SDK has no public access from a request to the state of its connection.
         connection = context.session._connection
         session = connection.state.get(_KEY)
         if session is None:
             session = connection.state[_KEY] = cls(capabilities)
             connection.exit_stack.push_async_callback(session.close)
-        assert isinstance(session, Session)
+        assert isinstance(session, McpSession)
         return session
 
     def environment(self) -> BaseEnvironment:
-        """Return its environment, from any thread.
+        """Return the environment. Thread-safe.
 
         Raises:
-            TerminalError: It cannot be made, or the session has ended.
+            TerminalError: The environment cannot be made, or the session has ended.
         """
         with self._lock:
             if self._is_closed:
@@ -87,7 +87,7 @@ class Session:
             return self._environment
 
     async def close(self) -> None:
-        """Clean up its environment, also in a task that is cancelled."""
+        """Clean up the environment, also in a cancelled task."""
         await to_its_end(lambda _: in_worker(self._clean_up))
 
     def _clean_up(self) -> None:
@@ -99,7 +99,7 @@ class Session:
 
     def _notify(self, progress: Progress) -> None:
         self.capabilities.on_progress(progress)
-        for call in self.calls:  # all of them may wait for the same start
+        for call in self.calls:  # all calls may wait for the same start
             call.notifications.step(progress)
 
     def _approve(self, request: Request, question: str) -> bool | Deny:
@@ -107,34 +107,34 @@ class Session:
         return self._approvals.decide(request, question, call.show_form if call and call.has_forms else None)
 
 
-class ToolCall:
-    """A call of a tool while it runs.
+class RunningCall:
+    """A running call of a tool.
 
     Args:
-        session: The session of its client.
+        session: The session of the client.
         context: The request.
         tool: The tool's name.
     """
 
-    def __init__(self, session: Session, context: Context, tool: str) -> None:
+    def __init__(self, session: McpSession, context: Context, tool: str) -> None:
         self._session, self._context, self._tool = session, context, tool
         self._portal = BlockingPortal()
         self.notifications = Notifications(context, tool, lambda: session.level)
-        """Sent to the client while it runs."""
+        """The notifications to the client during the call."""
         self.has_forms = has_forms(context.session.client_capabilities)
-        """Whether the client can show its user a form."""
+        """True if the client can show forms."""
 
     async def result(self, arguments: Mapping[str, object] | None) -> CallToolResult:
-        """Run the tool in a worker thread and return its result. Cancelled, its work in the target ends first."""
+        """Run the tool in a worker thread, and return the result. Cancellation first ends the work in the target."""
         session = self._session
-        text = error_answer("it was ended, as the session is")
+        text = error_answer("the call was ended, because the session has ended")
         images: list[bytes] = []
         session.calls = (*session.calls, self)
-        _call.set(self)  # of this task, which is the request's own, and of the threads that work for it
+        _call.set(self)  # for this task, which serves only this request, and for its worker threads
         try:
             async with anyio.create_task_group() as group, self._portal:
                 group.start_soon(self.notifications.send_at_intervals)
-                group.start_soon(self._cancel_when_gone, group.cancel_scope)
+                group.start_soon(self._cancel_when_disconnected, group.cancel_scope)
                 try:
                     async with session.limiter:
                         text = await in_thread(partial(self._answer, arguments, images))
@@ -150,14 +150,14 @@ class ToolCall:
         session, output = self._session, self.notifications.output
         return answer_in(session.environment, session.capabilities.tools, self._tool, arguments, output, images.extend)
 
-    async def _cancel_when_gone(self, scope: anyio.CancelScope) -> None:
-        gone = self._context.request.scope.get(GONE) if self._context.request else None
-        if isinstance(gone, anyio.Event):
-            await gone.wait()
+    async def _cancel_when_disconnected(self, scope: anyio.CancelScope) -> None:
+        disconnected = self._context.request.scope.get(DISCONNECTED) if self._context.request else None
+        if isinstance(disconnected, anyio.Event):
+            await disconnected.wait()
             scope.cancel()
 
     def show_form(self, text: str) -> Future[ElicitResult]:
-        """Have the client show a text with the form of approvals, from any thread. The end of the call withdraws it.
+        """Request the client to show the form of approvals with a text. Thread-safe. The end of the call withdraws it.
 
         Raises:
             RuntimeError: The call has ended.
@@ -166,8 +166,8 @@ class ToolCall:
         return self._portal.start_task_soon(show, text, FORM, self._context.request_id)
 
 
-_call: ContextVar[ToolCall | None] = ContextVar("hermes_mcp_call", default=None)
-"""The call that the current task or thread works for."""
+_call: ContextVar[RunningCall | None] = ContextVar("hermes_mcp_call", default=None)
+"""The call of the current task or thread."""
 
 
 def _result(text: str, images: Sequence[bytes]) -> CallToolResult:

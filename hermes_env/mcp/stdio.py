@@ -1,7 +1,7 @@
 """The transport over standard input and output: a line for each message.
 
-Both descriptors are claimed, so that no library's output gets between the messages. They are read and written without
-a thread, so that a signal ends the server at once.
+The server takes over both file descriptors, so a library's output cannot mix with the messages. Reads and writes use no
+thread, so a signal ends the server at once.
 """
 
 from __future__ import annotations
@@ -35,36 +35,37 @@ from hermes_env.mcp.server import MAX_MESSAGE_BYTES, ended_by_signals
 
 _PIECE = 64 * 1024
 _LAST_WRITES = 2.0
-"""Seconds for the last messages to be written when the server ends: the client may no longer read."""
+"""Seconds to write the last messages at the end of the server: the client may have stopped reading."""
 
 
 async def serve_stdio(server: Server[Any]) -> bool:
-    """Serve one client until it closes our standard input or a signal comes. What it started is then ended.
-
-    Returns whether the signal of Ctrl-C has come.
+    """Serve one client until the end of standard input or a signal, then end all processes of the client.
 
     Args:
         server: The server.
+
+    Returns:
+        True after SIGINT (Ctrl-C).
     """
     serving = anyio.CancelScope()
-    with _claimed() as (incoming, outgoing), anyio.CancelScope() as whole:
+    with _exclusive() as (incoming, outgoing), anyio.CancelScope() as whole:
         output = _Output(outgoing, serving.cancel)
         messages = _Messages(incoming, output)
         async with (
-            ended_by_signals(serving.cancel) as came,
+            ended_by_signals(serving.cancel) as signals,
             stdio_server(cast("Any", messages), cast("Any", output)) as wire,
         ):
             with serving:
-                # `Server.run` would take a client for one without a session that first asks for the versions.
+                # `Server.run` treats a client that first requests the versions as a client without a session.
                 await serve_loop(server, *wire, lifespan_state={})
             messages.close()
             whole.deadline = anyio.current_time() + _LAST_WRITES
-    return signal.SIGINT in came
+    return signal.SIGINT in signals
 
 
 @contextlib.contextmanager
-def _claimed() -> Iterator[tuple[int, int]]:
-    """Yield copies of standard input and output; all else in the process reads nothing and writes standard error."""
+def _exclusive() -> Iterator[tuple[int, int]]:
+    """Yield copies of standard input and output; redirect file descriptors 0 and 1 to /dev/null and standard error."""
     sys.stdout.flush()
     incoming, outgoing = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3) for number in (0, 1))
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -81,42 +82,42 @@ def _claimed() -> Iterator[tuple[int, int]]:
 
 
 class _Output:
-    """The output, to which whole lines are written.
+    """The output, written by whole lines.
 
     Args:
-        descriptor: Its descriptor.
-        when_broken: Called when the client no longer reads.
+        descriptor: The file descriptor.
+        on_broken_pipe: Called after the client has closed the pipe.
     """
 
-    def __init__(self, descriptor: int, when_broken: Callable[[], object]) -> None:
-        self._descriptor, self._when_broken = descriptor, when_broken
+    def __init__(self, descriptor: int, on_broken_pipe: Callable[[], object]) -> None:
+        self._descriptor, self._on_broken_pipe = descriptor, on_broken_pipe
         self._lock = anyio.Lock()
         self._is_broken = False
 
     async def write(self, text: str) -> None:
-        """Write a line. It is dropped if the client no longer reads."""
+        """Write a line. Dropped after a broken pipe."""
         rest = memoryview(text.encode())
         async with self._lock:
             try:
                 while rest and not self._is_broken:
-                    with contextlib.suppress(PermissionError):  # a file, which is always ready
+                    with contextlib.suppress(PermissionError):  # raised for a file, which is always ready
                         await anyio.wait_writable(self._descriptor)
                     with contextlib.suppress(BlockingIOError):
-                        # A pipe that is ready takes so much at once.
+                        # A ready pipe accepts PIPE_BUF bytes without blocking.
                         rest = rest[os.write(self._descriptor, rest[: select.PIPE_BUF]) :]
             except OSError:
                 self._is_broken = True
-                self._when_broken()
+                self._on_broken_pipe()
 
     async def flush(self) -> None:
-        """Do nothing: nothing is buffered."""
+        """Do nothing: writes are not buffered."""
 
 
 class _Messages:
-    """The messages of the input, as an asynchronous iterator of lines. Any other line is answered with an error.
+    """The messages of the input, as an asynchronous iterator of lines. The answer to an invalid line is an error.
 
     Args:
-        descriptor: The input's descriptor.
+        descriptor: The file descriptor of the input.
         output: The output, for the errors.
     """
 
@@ -148,7 +149,7 @@ def _error(request: str | int | None, code: int, message: str) -> JSONRPCError:
 
 
 def _error_in(line: bytes | None) -> JSONRPCError | None:
-    """Return the error that answers a line which is not a message, or is too long; an empty one has no answer."""
+    """Return the error for an invalid or too long line; None for a message, and for an empty line."""
     if line is None:
         return _error(None, INVALID_REQUEST, f"A message is over {MAX_MESSAGE_BYTES:,} bytes")
     if not line.strip():
@@ -166,7 +167,7 @@ def _error_in(line: bytes | None) -> JSONRPCError | None:
 
 
 def _id_in(line: bytes) -> str | int | None:
-    """Return the id of a message that is not in order, such as one with half a character in it."""
+    """Return the id of an invalid message, such as a message with half a character."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -176,7 +177,7 @@ def _id_in(line: bytes) -> str | int | None:
 
 
 async def _lines(descriptor: int) -> AsyncIterator[bytes | None]:
-    """Yield each line; None for one that is too long, which is not kept."""
+    """Yield each line; None for a line that is too long for the buffer."""
     kept, is_too_long = bytearray(), False
     while data := await _next_piece(descriptor):
         *ends, rest = data.split(b"\n")
@@ -193,7 +194,7 @@ async def _lines(descriptor: int) -> AsyncIterator[bytes | None]:
 async def _next_piece(descriptor: int) -> bytes:
     while True:
         await anyio.lowlevel.checkpoint()
-        with contextlib.suppress(PermissionError):  # a file, which is always ready
+        with contextlib.suppress(PermissionError):  # raised for a file, which is always ready
             await anyio.wait_readable(descriptor)
         with contextlib.suppress(BlockingIOError):
             return os.read(descriptor, _PIECE)

@@ -1,4 +1,4 @@
-"""The tools in the form that a client lists: schemas of arguments and results, and annotations."""
+"""The list of tools for a client: schemas of arguments and results, and annotations."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _LEFT_OUT: Schema = {"type": "string", "description": "At the end of a list that
 
 
 def listed_tools(names: Iterable[str]) -> list[Tool]:
-    """Return tools of ours in the form that a client lists.
+    """Return our tools in the form of `tools/list`.
 
     Args:
-        names: Their names.
+        names: The names of the tools.
 
     Raises:
-        SettingsError: The settings in `code_execution:`, which a description names, are not in order.
+        SettingsError: The settings in `code_execution:` are wrong; a tool's description contains them.
     """
     return [_listed(schema) for schema in tool_schemas("anthropic", tools=names)]
 
@@ -68,14 +68,14 @@ def _listed(schema: Mapping[str, Any]) -> Tool:
 
 
 def _output_schema(tool: str) -> Schema:
-    """Return the schema of a tool's result, made of its function's types: that, or `error` alone."""
+    """Return the schema of a tool's result, made from the function's types: the whole result, or only `error`."""
     if tool == EXECUTE_CODE:
         types = get_type_hints(ExecutionResult)
         schema = _object({name: types[name] for name in SCRIPT_RESULT} | dict.fromkeys(IF_ANY, NotRequired[str]))
     else:
         schema = _schema(get_type_hints(getattr(hermes_tools, tool).__presents__)["return"])
     if always := schema.pop("required", None):
-        # `error` alone is the result of an environment that could not be started.
+        # Only `error` is the result if the environment could not be started.
         schema["anyOf"] = [{"required": always}, {"required": ["error"]}]
     return schema
 

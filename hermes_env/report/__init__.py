@@ -1,1 +1,1 @@
-"""A page of a record: read tolerantly, joined into events, and written as one file that needs nothing else."""
+"""The HTML report of a record: reads damaged records too, joins lines into events, and writes a self-contained file."""

@@ -1,4 +1,4 @@
-"""The contents of a page: the events of a record as JSON for the page's script."""
+"""The contents of a report: the events of a record as JSON for the page's script."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from hermes_env.report.record import JoinedRecord, Note, RecordedEvent, number
 from hermes_env.report.texts import Pieces, Texts, entries_missing, gaps_of, missing_within, with_gaps
 
 _TEXTS = ("command", "script", "output", "stderr", "result", "error", "note")
-"""Keys that are shown as texts."""
+"""Keys shown as texts."""
 _OBJECTS = ("arguments", "result")
-"""Keys that are shown part by part if their value is an object."""
+"""Keys shown part by part if the value is an object."""
 _OWN = {
     *("event", "run", "time", "id", "parent", "kind", "name", "seconds", "waited", "approval", "status"),
     *("cut", "omitted_at", "omitted_bytes"),
 }
-"""Keys that are not among the facts of an event: they are shown elsewhere, or mark missing text."""
-_TELLING = ("command", "pattern", "query", "path", "url", "urls", "action", "process_id")
-"""The arguments that distinguish calls of a tool, in the order in which they are shown after its name."""
+"""Keys not shown as facts: shown elsewhere, or marks of missing text."""
+_DISTINCTIVE = ("command", "pattern", "query", "path", "url", "urls", "action", "process_id")
+"""The arguments that distinguish calls of a tool, in the order shown after the name."""
 _HINT = 160
-"""Characters of such arguments."""
+"""Characters of these arguments."""
 _LINE = 100
-"""Characters up to which a list or an object stays on one line."""
+"""Characters of the longest list or object on a single line."""
 _DAMAGES = 100
-"""Damaged lines that are named; all are counted."""
+"""The number of listed damaged lines; all are counted."""
 
 
 def contents_of(record: JoinedRecord) -> tuple[dict[str, object], list[Pieces]]:
-    """Return the events of a record, ready for JSON, and the texts that they refer to by number."""
+    """Return the events of a record, ready for JSON, and their texts, referenced by number."""
     texts = Texts()
     base = min([run.time for run in record.runs] + [event.time for event in record.events])
     notes: dict[int | None, list[object]] = {}
@@ -54,8 +54,8 @@ def contents_of(record: JoinedRecord) -> tuple[dict[str, object], list[Pieces]]:
 
 
 def _note(note: Note, base: float) -> dict[str, object]:
-    told = {key: note.about[key] for key in ("text", "done", "total") if key in note.about}
-    return {"run": note.run, "t": note.time - base, **told}
+    shown = {key: note.about[key] for key in ("text", "done", "total") if key in note.about}
+    return {"run": note.run, "t": note.time - base, **shown}
 
 
 def _event(event: RecordedEvent, base: float, texts: Texts, notes: list[object] | None) -> dict[str, object]:
@@ -95,24 +95,24 @@ def _name(began: Mapping[str, object], kind: str) -> str:
 
 
 def _hint(began: Mapping[str, object]) -> str:
-    """Return the telling arguments of a call that is named like its tool."""
+    """Return the distinctive arguments of a call without a name of its own."""
     arguments = began.get("arguments")
     if not isinstance(arguments, dict) or began.get("name") != began.get("tool"):
         return ""
-    keys = [key for key in _TELLING if key in arguments] or list(arguments)
+    keys = [key for key in _DISTINCTIVE if key in arguments] or list(arguments)
     values = [arguments[key] for key in keys if arguments[key] not in (None, "", [], {})]
     shown = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
     return "  ".join(text.strip().partition("\n")[0] for text in shown)[:_HINT]
 
 
 def _sort_into(contents: dict[str, object], line: Mapping[str, object], texts: Texts) -> None:
-    """Add the values of a line: texts by their numbers, all others among the facts."""
+    """Add the values of a line: texts by number, all others as facts."""
     shown, facts = contents["texts"], contents["facts"]
     assert isinstance(shown, dict) and isinstance(facts, dict)
     for key, value in line.items():
         if key in _OBJECTS and isinstance(value, dict):
-            told = {name: part for name, part in value.items() if part is not None}
-            contents[key] = {name: texts.add(_pieces(line, f"{key}.{name}", part)) for name, part in told.items()}
+            parts = {name: part for name, part in value.items() if part is not None}
+            contents[key] = {name: texts.add(_pieces(line, f"{key}.{name}", part)) for name, part in parts.items()}
         elif key in _TEXTS:
             if value not in (None, ""):
                 shown[key] = texts.add(_pieces(line, key, value))
@@ -126,7 +126,7 @@ def _pieces(line: Mapping[str, object], key: str, value: object) -> Pieces:
     try:
         pieces: Pieces = [_laid_out(value)]
     except RecursionError:
-        pieces = ["it is nested too deep to be shown"]
+        pieces = ["(nested too deep to be shown)"]
     if missing := missing_within(line, key):
         pieces.append(missing)
     if entries := entries_missing(line, key):
@@ -135,7 +135,7 @@ def _pieces(line: Mapping[str, object], key: str, value: object) -> Pieces:
 
 
 def _laid_out(value: object, indent: str = "") -> str:
-    """Return a value as indented JSON in which short parts stay on one line."""
+    """Return a value as indented JSON, with short parts on a single line."""
     whole = json.dumps(value, ensure_ascii=False)
     if len(indent) + len(whole) <= _LINE or not isinstance(value, dict | list) or not value:
         return whole

@@ -1,4 +1,4 @@
-"""The page of a report: one file without requests, enforced by its content security policy."""
+"""The HTML page of a report: a file without network requests, enforced by a content security policy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hermes_env.report.contents import contents_of
 from hermes_env.report.record import JoinedRecord
 
 MARK = '<meta name="generator" content="hermes-env report">'
-"""Marks a file, in its first lines, as a report that a new one may replace."""
+"""The marker of a report in the first lines of a file. A new report may replace such a file."""
 _ASSETS = Path(__file__).parent / "assets"
 _STYLES = ("tokens", "frame", "toolbar", "overview", "rows", "details")
 _SCRIPTS = (
@@ -27,7 +27,7 @@ def page_of(record: JoinedRecord, name: str) -> Iterator[str]:
 
     Args:
         record: The record.
-        name: Its title, such as the name of its file.
+        name: The title, such as the file name of the record.
     """
     contents, texts = contents_of(record)
     style = "\n".join(_asset(f"{name}.css") for name in _STYLES)
@@ -46,7 +46,7 @@ def page_of(record: JoinedRecord, name: str) -> Iterator[str]:
 
 
 def is_report(path: Path) -> bool:
-    """Return True for a file that is a report, which a new one may replace."""
+    """Return True if a file is a report, replaceable by a new one."""
     with path.open("rb") as file:
         return MARK.encode() in file.read(512)
 
@@ -56,7 +56,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a content security policy that allows this script, this style and no request."""
+    """Return a content security policy with this script and this style, and without requests."""
     allowed = {"script-src": script, "style-src": style}
     hashes = {
         kind: "'sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
@@ -67,7 +67,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _embedded(value: object) -> str:
-    """Return a value as JSON in which no text ends the element around it."""
+    """Return a value as JSON with escapes, so that no text ends the surrounding element."""
     # Half of a surrogate pair cannot be written as UTF-8; a record may have it escaped.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return _printable(text).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,6 +1,6 @@
-"""A record as the report reads it: its lines, joined into events.
+"""The parser of a record: reads lines, and joins them into events.
 
-A line that is damaged or unknown costs only itself.
+Damaged and unknown lines are skipped.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import BinaryIO
 from environments.errors import TerminalError
 
 VERSION = 1
-"""The latest version of the format that this report reads."""
+"""The latest supported version of the format."""
 LONGEST = 64 * 1024 * 1024
-"""Bytes of a line at most. The limit keeps a file without line breaks out of memory."""
+"""Bytes of the longest line. The limit keeps a file without line breaks out of memory."""
 
 Line = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A line that was passed over, by its number, and the reason."""
+    """A skipped line, by number, with the reason."""
 
     number: int
     what: str
 
 
 def read_lines(file: BinaryIO) -> Iterator[Line | Damage]:
-    """Yield the lines of a record, `Damage` for one that cannot be read, and nothing for an empty one."""
+    """Yield the lines of a record, with `Damage` for an unreadable line. Skips empty lines."""
     for number in itertools.count(1):
         line = file.readline(LONGEST)
         if not line:
@@ -53,13 +53,13 @@ def _parsed(number: int, line: bytes) -> Line | Damage:
         value = json.loads(line.decode("utf-8", errors="replace"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         torn = not line.endswith(b"\n")
-        return Damage(number, "torn: its writer was ended meanwhile" if torn else "not JSON")
+        return Damage(number, "torn: the writer was ended meanwhile" if torn else "not JSON")
     return value if isinstance(value, dict) else Damage(number, "not an object")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A process that wrote to the record."""
+    """A process with lines in the record."""
 
     id: str
     time: float
@@ -68,7 +68,7 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note of progress. `event` is the number of its event, None if that is missing."""
+    """A note of progress. `event` is the number of the event; None for a missing event."""
 
     run: int
     time: float
@@ -78,7 +78,7 @@ class Note:
 
 @dataclass(slots=True)
 class RecordedEvent:
-    """An event with its first line, `began`, and its last one, `ended`. Either may be missing."""
+    """An event with the first line, `began`, and the last line, `ended`. Either may be missing."""
 
     run: int
     parent: int | None
@@ -88,7 +88,7 @@ class RecordedEvent:
 
     @property
     def seconds(self) -> float | None:
-        """Its duration; None if it had not ended."""
+        """The duration in seconds; None for an event without an end."""
         if self.ended is None:
             return None
         seconds = number(self.ended.get("seconds"))
@@ -100,22 +100,22 @@ class RecordedEvent:
 
 @dataclass(slots=True)
 class JoinedRecord:
-    """A whole record. Events stand in the order in which they began to be written, a parent before its children."""
+    """A whole record. Events are in the order of their first lines, a parent before the children."""
 
     runs: list[RecordedRun] = field(default_factory=list)
     events: list[RecordedEvent] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
     last: dict[int, float] = field(default_factory=dict)
-    """When each run wrote its last line."""
+    """The time of the last line of each run."""
 
 
 _LAST_TIME = 8e12
-"""Seconds from 1970 to the last time that a browser knows."""
+"""Seconds from 1970 to the largest date of a browser."""
 
 
 def number(value: object) -> float | None:
-    """Return a finite number as it is, and None for any other value."""
+    """Return a finite number, and None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -150,7 +150,7 @@ class _Joining:
                 self._refused(line, run, time)
 
     def _run(self, line: Line, time: float) -> int:
-        """Return the number of a line's run, also of a run whose first line is missing."""
+        """Return the number of a line's run. A missing first line of the run is allowed."""
         name = str(line.get("run"))
         known = self._runs.get(name)
         if line["event"] == "run":
@@ -177,7 +177,7 @@ class _Joining:
         known = self._events.get(str(line.get("id")))
         if known is not None and self.record.events[known].ended is None:
             self.record.events[known].ended = line
-        elif known is None:  # its begin is lost
+        elif known is None:  # the first line is missing
             seconds = max(0.0, number(line.get("seconds")) or 0.0)
             self._events[str(line.get("id"))] = len(self.record.events)
             self.record.events.append(RecordedEvent(run, None, time - seconds, {"kind": line.get("kind")}, line))
@@ -187,12 +187,12 @@ def _check_version(line: Line) -> None:
     version = line.get("version")
     if isinstance(version, int) and version > VERSION:
         raise TerminalError(
-            f"the record is of version {version}, and this hermes-env reads version {VERSION}: make the report with "
-            "the hermes-env that wrote it, or a later one"
+            f"the record has version {version}, and this hermes-env supports version {VERSION}: make the report with "
+            "the hermes-env that wrote the record, or a later one"
         )
 
 
-def _told_apart(lines: Iterable[Line | Damage], damages: list[Damage]) -> Iterator[Line]:
+def _without_damages(lines: Iterable[Line | Damage], damages: list[Damage]) -> Iterator[Line]:
     for line in lines:
         if isinstance(line, Damage):
             damages.append(line)
@@ -204,10 +204,10 @@ def joined(lines: Iterable[Line | Damage]) -> JoinedRecord:
     """Join the lines of a record.
 
     Raises:
-        TerminalError: There is no line of a record among them, or it is of a later version.
+        TerminalError: No line is from a record, or the record has a later version.
     """
     joining = _Joining()
-    for line in _told_apart(lines, joining.record.damages):
+    for line in _without_damages(lines, joining.record.damages):
         joining.add(line)
     if not joining.record.runs:
         raise TerminalError("there is no record in it: `hermes-env run --record FILE` writes one")

@@ -1,17 +1,17 @@
-"""The texts of a record, with gaps for missing bytes, and a limit on the size of all together."""
+"""The texts of a report, with gaps for missing bytes, and a limit on the total size."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 Pieces = list[str | int]
-"""The pieces of a text in order; a number stands for that many missing bytes."""
+"""The pieces of a text in order; a number is a count of missing bytes."""
 
 MOST = 48 * 1024 * 1024
-"""Bytes of all texts of a page. A browser shows a page of this size at once, and one of ten times the size after
-half a minute."""
+"""Bytes of all texts of a page. A browser shows a page of this size at once, and ten times the size only after half a
+minute."""
 _PER_PIECE = 16
-"""Bytes that a piece takes besides its text."""
+"""Bytes of a piece besides the text."""
 
 
 def with_gaps(text: str, gaps: Sequence[tuple[int, int]]) -> Pieces:
@@ -41,14 +41,14 @@ def gaps_of(line: Mapping[str, object], key: str) -> list[tuple[int, int]]:
 
 
 def missing_within(line: Mapping[str, object], key: str) -> int:
-    """Return the number of bytes that are missing in the texts within `key`."""
+    """Return the number of missing bytes in the texts within `key`."""
     cut = line.get("cut")
     inner = [part for name, part in cut.items() if name.startswith(f"{key}.")] if isinstance(cut, dict) else []
     return sum(part["bytes"] for part in inner if isinstance(part, dict) and _is_count(part.get("bytes")))
 
 
 def entries_missing(line: Mapping[str, object], key: str) -> int:
-    """Return the number of entries that are missing in a list or an object, and within it."""
+    """Return the number of missing entries of a list or an object, nested ones included."""
     cut = line.get("cut")
     parts = [part for name, part in cut.items() if f"{name}.".startswith(f"{key}.")] if isinstance(cut, dict) else []
     return sum(part["entries"] for part in parts if isinstance(part, dict) and _is_count(part.get("entries")))
@@ -59,21 +59,21 @@ def _is_count(value: object) -> bool:
 
 
 class Texts:
-    """The texts of a page. An event refers to one by its number."""
+    """The texts of a page. Events refer to texts by number."""
 
     def __init__(self) -> None:
         self._all: list[Pieces] = []
         self._numbers: dict[tuple[str | int, ...], int] = {}
 
     def add(self, pieces: Pieces) -> int:
-        """Add a text, unless it is there already, and return its number."""
+        """Add a text without duplicates, and return the number."""
         number = self._numbers.setdefault(tuple(pieces), len(self._all))
         if number == len(self._all):
             self._all.append(pieces)
         return number
 
     def bounded(self, most: int = MOST) -> list[Pieces]:
-        """Return all texts. The longest are cut in the middle if all together exceed `most` bytes."""
+        """Return all texts. If the total exceeds `most` bytes, the longest texts lose their middle."""
         sizes = [_size(pieces) for pieces in self._all]
         if sum(sizes) <= most:
             return self._all
@@ -86,7 +86,7 @@ def _size(pieces: Pieces) -> int:
 
 
 def _fair_share(sizes: Sequence[int], most: int) -> int:
-    """Return the size to cut larger texts to, so that all fit into `most` bytes."""
+    """Return the size limit per text with a total of `most` bytes."""
     left = most
     for place, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - place)
@@ -97,7 +97,7 @@ def _fair_share(sizes: Sequence[int], most: int) -> int:
 
 
 def _cut(pieces: Pieces, size: int) -> Pieces:
-    """Cut the middle out of a text, and count the bytes that are missing there."""
+    """Cut the middle out of a text, and count the missing bytes."""
     data = [piece if isinstance(piece, int) else piece.encode(errors="replace") for piece in pieces]
     half = max(0, size - 3 * _PER_PIECE) // 2
     whole = b"".join(piece for piece in data if isinstance(piece, bytes))

@@ -1,4 +1,4 @@
-"""For a model: function-calling schemas of the tools, and the answers to its calls.
+"""Function calling by a model: schemas of the tools, and answers to the calls.
 
 schemas = tool_schemas("openai")
 ...                                                     # the model's answer holds a call

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 MAX_ANSWER_CHARACTERS = 100_000
-"""Characters of text in one answer. A longer one would fill the context of most models with one call."""
+"""Characters of text in an answer. A longer answer would fill the context of most models with a single call."""
 _SMALLEST_SHARE = 100
-"""Characters for a note, and for the smallest text that is worth showing."""
+"""Characters of a note, and of the smallest useful text."""
 _FRAME = 4
 """Characters that JSON puts around a value: quotes, a comma, a space."""
 
@@ -18,10 +18,10 @@ def error_answer(message: str) -> str:
 
 
 def answer(value: object) -> str:
-    """Return a result as JSON text, with at most some 100,000 characters of text in it.
+    """Return a result as JSON text with at most some 100,000 characters of text.
 
-    Of a longer one, texts lose their middle, lists their end and mappings their largest values; a note in their place
-    has the number.
+    In a longer result, texts lose their middle, lists their end and mappings their largest values. A note in place of
+    them has the number.
 
     Raises:
         ValueError: JSON cannot express the value.
@@ -42,7 +42,7 @@ def _size(value: object) -> int:
 
 
 def _bounded(value: object, room: int) -> object:
-    """Return a value in which at most some `room` characters are left."""
+    """Return a value cut to some `room` characters."""
     if (size := _size(value)) <= room:
         return value
     room -= _SMALLEST_SHARE  # for the note

@@ -1,4 +1,4 @@
-"""Answers to a model's tool calls: JSON text for every call, mistakes and failures included."""
+"""Answers to a model's tool calls: JSON text for every call, also for wrong and failed calls."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _log = logger(__name__)
 
 SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
 IF_ANY = ("limit", "value", "note")
-"""Further keys, if they have a value: a limit that was reached, a value and a note of a Python that stays."""
+"""Further keys, if they have a value: a reached limit, and the value and note of a persistent Python."""
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
-"""Errors of a correct tool of ours; any other one is a fault in it, and is logged."""
+"""Errors of a correct built-in tool. Any other error is a bug, and is logged."""
 
 
 def handle_function_call(
@@ -42,27 +42,27 @@ def handle_function_call(
     tools: Iterable[str] | None = None,
     own_tools: Mapping[str, Callable[..., object]] | None = None,
 ) -> str:
-    """Run the tool that a model called, and return the answer for it.
+    """Run the tool for a model's call, and return the answer for the model.
 
-    Calls may come from many threads at once. Of one task, commands in the session run one after the other.
+    Thread-safe. Commands in the session of a task run one after another.
 
     Args:
         name: The tool's name.
-        arguments: Its arguments by name, as a mapping or as the JSON text that a model wrote. Text is taken for the
-            number or truth value that it says.
-        task_id: Whose environment it works in: `environments.tasks.get_environment(task_id)`, which makes one from
-            the settings when there is none yet.
-        tools: As for `tool_schemas`: names of our tools that the model has; None is all of them.
-        own_tools: As for `tool_schemas`: functions of yours by name, `async def` included. They run here, and
-            return what JSON carries.
+        arguments: The arguments by name, as a mapping or as JSON text from the model. Text stands for the number or
+            boolean spelled by the text.
+        task_id: The task of the environment: `environments.tasks.get_environment(task_id)`, made from the settings if
+            necessary.
+        tools: As for `tool_schemas`: names of the model's built-in tools; None is all of them.
+        own_tools: As for `tool_schemas`: your functions by name, `async def` included. They run in this process, and
+            return values that JSON can hold.
 
     Returns:
-        JSON text with at most some 100,000 characters of text, without the values of secrets: what the tool returned,
-        or an object with `error` alone, if there is no such tool, the arguments are wrong, the tool failed or raised,
-        or the environment could not be had.
+        JSON text with at most some 100,000 characters of text, without the values of secrets: the tool's result, or an
+        object with only `error` for an unknown tool, wrong arguments, a failed tool, or a failed start of the
+        environment.
 
     Raises:
-        ValueError: `tools` or `own_tools` hold a name that is not allowed. Nothing is raised for what a model does.
+        ValueError: `tools` or `own_tools` hold a forbidden name. A model's mistake never raises.
     """
     return answer_in(partial(get_environment, task_id), Toolset.of(tools, own_tools), name, arguments)
 
@@ -75,17 +75,17 @@ def answer_in(
     on_output: TextCallback | None = None,
     on_images: Callable[[Sequence[bytes]], object] | None = None,
 ) -> str:
-    """Do what `handle_function_call` does, in an environment that is had in another way.
+    """Run a tool as `handle_function_call` does, in any environment.
 
     Args:
-        environment: Returns it. What it raises is the answer.
-        tools: Those that the model has.
+        environment: Returns the environment. An exception becomes the answer.
+        tools: The model's tools.
         name: The tool's name.
         arguments: As for `handle_function_call`.
-        on_output: Called with what a command or a script prints while it runs, without the values of secrets; for
-            `terminal` in this thread, and for `execute_code` in another one.
-        on_images: Called with the figures that a script has made in a Python that stays, as PNG; without it they are
-            left out, and the answer says so.
+        on_output: Receives the output of a command or a script during the run, without the values of secrets; for
+            `terminal` in this thread, and for `execute_code` in another thread.
+        on_images: Receives the figures of a script in a persistent Python, as PNG. Without this callback a note in the
+            answer counts them.
     """
     try:
         if name not in tools.names:
@@ -93,13 +93,13 @@ def answer_in(
         values = tools.parameters(name).checked(_decoded(arguments))
         env = environment()
     except Exception as error:
-        return error_answer(_told(error))
+        return error_answer(_message(error))
     try:
         return answer(_result(tools, name, values, env, on_output, on_images))
     except Exception as error:
         if name not in tools.own and not isinstance(error, _EXPECTED):
             _log.warning("the tool %s raised %s", name, type(error).__name__, exc_info=error)
-        message = _told(error)
+        message = _message(error)
         if name in tools.own:
             message = ToolSignature.of(tools.own[name]).without_bound(message)
         return error_answer(env.model_view().output(message))
@@ -123,7 +123,7 @@ def _result(
             on_output=on_output,
             session=_session(arguments.get(SESSION)),
         )
-        return _told_of_script(run, on_images)
+        return _script_answer(run, on_images)
     with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as operation:
         if name in tools.own:
             return with_tool_result(operation, env.model_view().value(_awaited(tools.own[name](**arguments))))
@@ -132,24 +132,24 @@ def _result(
 
 
 def _session(given: object) -> str | bool | None:
-    """Return the session that a model gives; text may be a name, or a truth value. None leaves it to the setting."""
+    """Return the argument `session` for `execute_code`: a model's text is a name or a boolean. None is the setting."""
     if isinstance(given, str) and given.lower() not in ("", "true", "false"):
         return given
     return True if given is True or str(given).lower() == "true" else None
 
 
-def _told_of_script(run: ExecutionResult, on_images: Callable[[Sequence[bytes]], object] | None) -> object:
+def _script_answer(run: ExecutionResult, on_images: Callable[[Sequence[bytes]], object] | None) -> object:
     if run.images and on_images:
         on_images(run.images)
     elif run.images:
         left_out = f"{len(run.images)} figures were made; this answer cannot hold them: save them to files."
         run = replace(run, note=f"{run.note} {left_out}" if run.note else left_out)
-    told = {key: getattr(run, key) for key in SCRIPT_RESULT}
-    return told | {key: value for key in IF_ANY if (value := getattr(run, key)) is not None}
+    answered = {key: getattr(run, key) for key in SCRIPT_RESULT}
+    return answered | {key: value for key in IF_ANY if (value := getattr(run, key)) is not None}
 
 
 def _awaited(result: object) -> object:
-    """Return a result; what an `async def` returned is awaited on an event loop of its own, in another thread."""
+    """Return a result. A coroutine is awaited on a new event loop, in another thread."""
     if not inspect.isawaitable(result):
         return result
     event_loop = EventLoopThread()
@@ -161,7 +161,7 @@ def _awaited(result: object) -> object:
 
 
 def _decoded(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]:
-    """Return a model's arguments; some models write nothing, or null, where a tool needs none."""
+    """Return a model's arguments. Some models send empty text or null for a tool without arguments."""
     if arguments is None or isinstance(arguments, Mapping):
         return arguments or {}
     try:
@@ -174,12 +174,12 @@ def _decoded(arguments: Mapping[str, object] | str | None) -> Mapping[str, objec
 
 
 def no_such_tool(name: str, tools: Toolset) -> str:
-    """Return the message for a name that no tool has."""
+    """Return the message for an unknown tool."""
     shown = name[:100]
     return f"there is no tool {shown!r}{closest(shown, tools.names)}; there are: {', '.join(tools.names)}"
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if not isinstance(error, _EXPECTED):
         return f"{type(error).__name__}: {error}"
     return str(error) or type(error).__name__

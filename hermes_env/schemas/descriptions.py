@@ -1,6 +1,6 @@
-"""Texts for a model: the use of each tool and its results, and scripts that call tools.
+"""Descriptions for a model: the use and results of each tool, and of scripts that call tools.
 
-Parameters are described by the docstrings of the functions. No text is longer than what OpenAI takes.
+The docstrings of the functions describe parameters. Each text fits into OpenAI's limit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from environments.plain_number import plain_number
 from rpc.signatures import ToolSignature, documentation
 
 OPENAI_LIMIT = 1024
-"""Characters that OpenAI takes as the description of a function."""
+"""OpenAI's limit on the characters of a function's description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Description:
 
     text: str
     returns: tuple[str, ...] = ()
-    """Keys of the result for a script, the most useful first; none for a tool that scripts may not call."""
+    """Keys of the result for a script, the most useful first; empty for a tool forbidden in scripts."""
     not_in_scripts: tuple[str, ...] = ()
-    """Parameters that a script may not give."""
+    """Parameters forbidden in scripts."""
     beside: Mapping[str, str] = field(default_factory=dict)
-    """Sentences for a model that has these tools too."""
+    """Sentences for a model with these other tools."""
     script_note: str = ""
     """Facts for the author of a script."""
 
@@ -129,14 +129,14 @@ def script_texts(
     servers: Sequence[str],
     settings: CodeExecutionSettings,
 ) -> tuple[str, str]:
-    """Return the description of `execute_code` and that of its parameter `code`.
+    """Return the descriptions of `execute_code` and of the parameter `code`.
 
-    The former lists the tools as long as OpenAI takes it then.
+    The list of tools is in the former, if the text then fits into OpenAI's limit, otherwise in the latter.
 
     Args:
-        built_in: Names of our tools that a script may call.
-        own: Those of the program.
-        servers: Names of MCP servers that it may call.
+        built_in: Names of the built-in tools for scripts.
+        own: The program's own tools for scripts.
+        servers: Names of the MCP servers for scripts.
         settings: The limits of scripts.
     """
     lines = [*map(_built_in_line, built_in), *(_own_line(name, tool) for name, tool in own.items())]

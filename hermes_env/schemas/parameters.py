@@ -1,4 +1,4 @@
-"""The parameters of a function as a JSON schema, and a model's arguments in the types of the function."""
+"""Parameters: the JSON schema of a function, and the validation of a model's arguments."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class _Parameter:
     description: str | None
 
     def value(self, given: object) -> object:
-        """Return an argument in the type of the parameter, if its meaning is plain.
+        """Convert an unambiguous argument to the type of the parameter.
 
         Raises:
-            pydantic.ValidationError: It is not.
+            pydantic.ValidationError: The argument has another type.
         """
         from pydantic import ValidationError
 
@@ -54,7 +54,7 @@ class _Parameter:
         except ValidationError:
             if not isinstance(given, str):
                 raise
-            # Models write a list as the JSON text of one, or its only item without the list.
+            # Models write a list as JSON text, or write the only item without the list.
             with contextlib.suppress(ValidationError):
                 if given.lstrip()[:1] in ("[", "{"):
                     return self.adapter.validate_json(given)
@@ -62,7 +62,7 @@ class _Parameter:
             raise
 
     def shown(self, schema: Schema) -> Schema:
-        """Return the schema of its type with description and default; without null where that is the default."""
+        """Return the schema of the type with description and default; without null if null is the default."""
         from pydantic_core import to_jsonable_python
 
         if not self.is_required and self.default is not None:
@@ -76,29 +76,29 @@ class _Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters of a function that are given by name."""
+    """The parameters of a function, given by name."""
 
     by_name: Mapping[str, _Parameter]
     takes_others: bool
 
     @classmethod
     def of(cls, tool: Callable[..., object], descriptions: Mapping[str, str] | None = None) -> Parameters:
-        """Look at a function.
+        """Return the parameters of a function.
 
         Args:
-            tool: One of our tools without its environment, or any Python function.
-            descriptions: A text for each parameter. Without one, that of its `Annotated[...]` type.
+            tool: A built-in tool without the environment, or any Python function.
+            descriptions: A text for each parameter. The default is the text of the `Annotated[...]` type.
 
         Raises:
-            ValueError: A model cannot call it: it has no signature, takes arguments by place alone, or has a type that
-                JSON cannot express.
+            ValueError: A model cannot call the function: no signature, positional-only parameters, or a type that JSON
+                cannot express.
         """
         known = ToolSignature.of(tool)
         if known.parameters is None:
-            raise ValueError("it has no signature that Python can tell")
+            raise ValueError("Python cannot read the function's signature")
         kinds = {parameter.kind for parameter in known.parameters.parameters.values()}
         if inspect.Parameter.POSITIONAL_ONLY in kinds:
-            raise ValueError("it takes arguments by place alone, and a model gives its arguments by name")
+            raise ValueError("the function has positional-only parameters, and a model gives arguments by name")
         given = {name: each for name, each in known.parameters.parameters.items() if each.kind in _BY_NAME}
         types = _types(tool, given)
         found = {}
@@ -133,13 +133,13 @@ class Parameters:
         }
 
     def checked(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """Return a model's arguments in the types of the function, without those that were not given.
+        """Convert a model's arguments to the types of the function. Omitted arguments stay omitted.
 
-        Text stands for the number or boolean that it spells, and null for an argument that was not given, where
-        the function takes no null.
+        Text stands for the number or boolean spelled by the text. Null stands for an omitted argument if the function
+        does not accept null.
 
         Raises:
-            ArgumentError: Some are missing, unknown or of another type; it names them all.
+            ArgumentError: Arguments are missing, unknown or of another type. The message names all of them.
         """
         from pydantic import ValidationError
 
@@ -167,9 +167,9 @@ class Parameters:
 
 
 def _types(tool: Callable[..., object], parameters: Mapping[str, inspect.Parameter]) -> dict[str, object]:
-    """Return the types of the parameters that have one, also of those written as text."""
+    """Return the types of the annotated parameters, also for annotations written as text."""
     written = {name: given.annotation for name, given in parameters.items() if given.annotation is not given.empty}
-    # A tool that was bound to an environment is written in another module than its wrapper.
+    # The wrapper of a tool bound to an environment is in another module than the tool.
     tool = getattr(tool, "__presents__", tool)
     while isinstance(tool, functools.partial):
         tool = tool.func

@@ -1,4 +1,4 @@
-"""The tools of a model, and their function-calling schemas in the forms that services of models take."""
+"""The tools of a model, and their function-calling schemas for OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Tool = Callable[..., object]
 
 EXECUTE_CODE = "execute_code"
 BUILT_IN = (*DESCRIPTIONS, *([] if sys.platform == "win32" else [EXECUTE_CODE]))
-"""The names of our tools. `execute_code` is not available on Windows."""
+"""The names of the built-in tools. `execute_code` is not available on Windows."""
 CODE, SESSION = "code", "session"
-"""The parameters of `execute_code` that a model gives; limits and tools are the program's to choose."""
+"""The parameters of `execute_code` for a model; the program sets limits and tools."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""A name that both OpenAI and Anthropic take."""
+"""A name allowed by both OpenAI and Anthropic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """The tools that a model may call."""
+    """The tools of a model."""
 
     built_in: tuple[str, ...]
     own: Mapping[str, Tool]
@@ -42,54 +42,54 @@ class Toolset:
         """Check the tools of a model.
 
         Args:
-            tools: Names of ours; None is all of them.
-            own_tools: Functions of the program by name. One with the name of a tool of ours takes its place.
+            tools: Names of built-in tools; None is all of them.
+            own_tools: Functions of the program by name. These replace built-in tools of the same name.
 
         Raises:
-            ValueError: A name is not that of a tool, or not one that a model can be given.
+            ValueError: A tool is unknown, or a name is not allowed.
         """
         own = dict(own_tools or {})
         wanted = BUILT_IN if tools is None else tuple(dict.fromkeys(tools))
         for name in wanted:
             if name not in BUILT_IN:
                 raise ValueError(
-                    f"there is no tool {name!r}{closest(name, BUILT_IN)}; there are: {', '.join(BUILT_IN)}. Give a "
-                    "function of your own by own_tools"
+                    f"there is no tool {name!r}{closest(name, BUILT_IN)}; there are: {', '.join(BUILT_IN)}. Give your "
+                    "own functions by own_tools"
                 )
         for name in own:
             if name == EXECUTE_CODE or not _NAME.fullmatch(name):
                 raise ValueError(
-                    f"{name!r} is not a name for a tool of your own: 1 to 64 letters, digits, _ and -, and not "
-                    f"{EXECUTE_CODE}"
+                    f"{name!r} is not allowed as the name of your own tool: use 1 to 64 letters, digits, _ and -, but "
+                    f"not {EXECUTE_CODE}"
                 )
         return cls(tuple(name for name in wanted if name not in own), own)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names in the order of the schemas: scripts last, as they call the others."""
+        """All names in the order of the schemas; `execute_code` is last, because scripts call the others."""
         ours = [name for name in self.built_in if name != EXECUTE_CODE]
         return (*ours, *self.own, *(name for name in self.built_in if name == EXECUTE_CODE))
 
     @property
     def built_in_for_scripts(self) -> tuple[str, ...]:
-        """The names of ours that scripts may call."""
+        """The names of the built-in tools for scripts."""
         return tuple(name for name in self.built_in if name in DESCRIPTIONS and DESCRIPTIONS[name].returns)
 
     @property
     def own_for_scripts(self) -> Mapping[str, Tool]:
-        """Those of the program that scripts may call."""
+        """The program's own tools for scripts."""
         return {name: tool for name, tool in self.own.items() if name not in NOT_CALLABLE and name.isidentifier()}
 
     @property
     def has_servers(self) -> bool:
-        """True if scripts may call the MCP servers of the settings, too: no tool of ours is left out."""
+        """True if scripts may also call the MCP servers of the settings: only with all built-in tools."""
         return {*BUILT_IN} <= {*self.built_in, *self.own}
 
     def parameters(self, name: str) -> Parameters:
         """Return the parameters of a tool.
 
         Raises:
-            ValueError: It is a function of the program that a model cannot call.
+            ValueError: A model cannot call this function of the program.
         """
         return Parameters.of(self.own[name]) if name in self.own else _built_in_parameters(name)
 
@@ -97,7 +97,7 @@ class Toolset:
         """Return the description of a tool and the JSON schema of its arguments.
 
         Raises:
-            ValueError: It is a function of the program that a model cannot call.
+            ValueError: A model cannot call this function of the program.
             SettingsError: The settings in `code_execution:` are wrong.
         """
         if name == EXECUTE_CODE:
@@ -106,7 +106,7 @@ class Toolset:
         try:
             parameters = self.parameters(name).schema()
         except ValueError as error:
-            raise ValueError(f"the tool {name!r} can't be given to a model: {error}") from error
+            raise ValueError(f"a model cannot call the tool {name!r}: {error}") from error
         if name in self.own:
             return documentation(self.own[name]) or "", parameters
         known = DESCRIPTIONS[name]
@@ -115,7 +115,7 @@ class Toolset:
         ), parameters
 
     def script_texts(self, settings: CodeExecutionSettings) -> tuple[str, str]:
-        """Return the description of `execute_code` and that of its parameter `code`."""
+        """Return the descriptions of `execute_code` and of the parameter `code`."""
         servers = [*servers_of(settings.mcp_servers)] if settings.mcp_servers and self.has_servers else []
         return script_texts(self.built_in_for_scripts, self.own_for_scripts, servers, settings)
 
@@ -126,23 +126,23 @@ def tool_schemas(
     tools: Iterable[str] | None = None,
     own_tools: Mapping[str, Callable[..., object]] | None = None,
 ) -> list[dict[str, object]]:
-    """Return function-calling schemas of the tools, to be given to a model; `handle_function_call` answers its calls.
+    """Return function-calling schemas of the tools for a model; `handle_function_call` answers the calls.
 
     Args:
         form: `"openai"` for `{"type": "function", "function": {name, description, parameters}}`, `"anthropic"` for
             `{name, description, input_schema}`.
-        tools: Names of our tools that the model is to have, such as `["terminal", "read_file", "execute_code"]`; None
-            is all of them.
-        own_tools: Functions of yours by name. Their docstrings are the descriptions, their annotations the types; an
-            `Annotated[int, Field(description="...")]` describes a parameter. One with the name of a tool of ours takes
-            its place. Scripts may call them too.
+        tools: Names of built-in tools for the model, such as `["terminal", "read_file", "execute_code"]`; None is all
+            of them.
+        own_tools: Your functions by name. Their docstrings are the descriptions, their annotations the types; an
+            `Annotated[int, Field(description="...")]` describes a parameter. These replace built-in tools of the same
+            name. Scripts may call them too.
 
     Returns:
-        A list of schemas. The description of `execute_code`, the last one, names the tools among these that scripts
-        may call, and the limits of the settings. On Windows `execute_code` is not among them.
+        A list of schemas. The last schema is `execute_code`, and describes the tools for scripts and the limits of the
+        settings. On Windows `execute_code` is missing.
 
     Raises:
-        ValueError: The form is unknown, a name is, or a function of yours is none that a model can call.
+        ValueError: The form or a name is unknown, or a model cannot call one of your functions.
         SettingsError: The settings in `code_execution:` are wrong.
     """
     if form not in get_args(Form):
@@ -161,7 +161,7 @@ def tool_schemas(
 
 
 def _fitting(text: str) -> str:
-    """Return a description as OpenAI takes it; those of a program's own functions may be too long."""
+    """Shorten a description to OpenAI's limit; docstrings of the program's own functions may be longer."""
     return text if len(text) <= OPENAI_LIMIT else f"{text[: OPENAI_LIMIT - 3]}..."
 
 
@@ -174,12 +174,12 @@ def _built_in_parameters(name: str) -> Parameters:
 
 
 def _script_parameters(of_code: str) -> Parameters:
-    """Return the parameters of `execute_code`, with a text for its code."""
+    """Return the parameters of `execute_code`, with a description of `code`."""
     return Parameters.of(_script, {**described_parameters(_script), CODE: of_code})
 
 
 def _script(code: str, session: bool | str = False) -> None:
-    """Stand for `execute_code` as a model calls it; see there.
+    """Declare the parameters of `execute_code` for a model.
 
     Args:
         code: Python source.

@@ -1,7 +1,7 @@
-"""Notices of background processes: a process has ended, or a line of its output matched a watched pattern.
+"""Notices of background processes: the end of a process, or a match of a watched pattern in its output.
 
 Each notice is delivered once: with the next result of `terminal` or `process`, by `take_notices`, or to the callbacks
-of `on_notice`, which get all notices while there are any.
+of `on_notice`, which take precedence. A rate limit merges matches for callbacks.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Literal, NotRequired, TypedDict
 from environments.base import BaseEnvironment
 from environments.log import logger
 
-MOST_COUNTED = 10_000
-"""Matches counted in one notice. Further ones are not searched for until it is delivered."""
-MOST_WAITING = 256
-"""Undelivered notices of one environment; beyond that the oldest are dropped."""
+MAX_COUNTED = 10_000
+"""Limit of the matches counted in a notice. Further matches are not searched for until its delivery."""
+MAX_UNDELIVERED = 256
+"""Limit of undelivered notices in an environment; above the limit the oldest are dropped."""
 INTERVAL = 1.0
-"""Seconds between two deliveries to callbacks, which merge a flood of matches into few notices."""
+"""The rate limit of callbacks: seconds between two deliveries. Matches in between are merged."""
 _CLOSE_TIMEOUT = 5.0
 
 log = logger(__name__)
@@ -39,7 +39,7 @@ class Notice(TypedDict):
     text: NotRequired[str]
     """Of a watch: the first line that matched."""
     count: NotRequired[int]
-    """Of a watch: matching lines since the last delivered notice of this pattern; 10,000 means that or more."""
+    """Of a watch: matching lines since the last delivered notice of this pattern; 10,000 means 10,000 or more."""
 
 
 NoticeCallback = Callable[[Notice], object]
@@ -47,11 +47,11 @@ _Key = tuple[str, str]
 
 
 class NoticeBox:
-    """Undelivered notices of one environment."""
+    """The undelivered notices of an environment."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: dict[_Key, Notice] = {}
+        self._undelivered: dict[_Key, Notice] = {}
         self._callbacks: list[NoticeCallback] = []
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -62,29 +62,29 @@ class NoticeBox:
             if self._closed:
                 return
             key = notice["process_id"], notice.get("pattern", "")
-            self._waiting.pop(key, None)
-            while len(self._waiting) >= MOST_WAITING:
-                del self._waiting[next(iter(self._waiting))]
-            self._waiting[key] = notice
+            self._undelivered.pop(key, None)
+            while len(self._undelivered) >= MAX_UNDELIVERED:
+                del self._undelivered[next(iter(self._undelivered))]
+            self._undelivered[key] = notice
             self._changed.notify_all()
 
-    def count_again(self, process_id: str, pattern: str, count: int) -> bool:
-        """Add matches to an undelivered notice; return False if there is none."""
+    def add_matches(self, process_id: str, pattern: str, count: int) -> bool:
+        """Add matches to an undelivered notice; return False without such a notice."""
         with self._changed:
-            waiting = self._waiting.get((process_id, pattern))
+            waiting = self._undelivered.get((process_id, pattern))
             if waiting is None:
                 return False
-            waiting["count"] = min(MOST_COUNTED, waiting.get("count", 0) + count)
+            waiting["count"] = min(MAX_COUNTED, waiting.get("count", 0) + count)
             return True
 
     def is_full(self, process_id: str, pattern: str) -> bool:
-        """Return True if an undelivered notice has counted the most."""
+        """Return True if an undelivered notice has the maximum count."""
         with self._changed:
-            waiting = self._waiting.get((process_id, pattern))
-            return waiting is not None and waiting.get("count", 0) >= MOST_COUNTED
+            waiting = self._undelivered.get((process_id, pattern))
+            return waiting is not None and waiting.get("count", 0) >= MAX_COUNTED
 
     def drain(self, but: str = "") -> list[Notice]:
-        """Remove and return the undelivered notices, the oldest first; none while there is a callback.
+        """Remove and return the undelivered notices, the oldest first; empty while a callback is set.
 
         Args:
             but: The id of a process whose notices stay.
@@ -93,9 +93,9 @@ class NoticeBox:
             return [] if self._callbacks else self._drained(but)
 
     def _drained(self, but: str = "") -> list[Notice]:
-        left = {key: notice for key, notice in self._waiting.items() if notice["process_id"] == but}
-        drained = [notice for notice in self._waiting.values() if notice["process_id"] != but]
-        self._waiting = left
+        left = {key: notice for key, notice in self._undelivered.items() if notice["process_id"] == but}
+        drained = [notice for notice in self._undelivered.values() if notice["process_id"] != but]
+        self._undelivered = left
         return drained
 
     def add_callback(self, callback: NoticeCallback) -> Callable[[], None]:
@@ -118,7 +118,7 @@ class NoticeBox:
     def _deliver(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._is_over)
+                self._changed.wait_for(lambda: self._undelivered or self._is_over)
                 if self._is_over:
                     self._thread = None
                     return
@@ -137,7 +137,7 @@ class NoticeBox:
         """End delivery, and wait for a running callback, but not within that callback."""
         with self._changed:
             self._closed = True
-            self._waiting, self._callbacks = {}, []
+            self._undelivered, self._callbacks = {}, []
             thread = self._thread
             self._changed.notify_all()
         if thread and thread is not threading.current_thread():
@@ -154,8 +154,8 @@ def _call(callback: NoticeCallback, notice: Notice) -> None:
 def take_notices(env: BaseEnvironment) -> list[Notice]:
     """Remove and return the undelivered notices of an environment, the oldest first.
 
-    Their cause are commands that `terminal` started with `background=True` and `notify_on_exit` or `watch`. A notice
-    returned here comes with no result of a tool.
+    Commands started by `terminal` with `background=True` and `notify_on_exit` or `watch` cause notices. A notice
+    returned here does not come with the result of a tool.
     """
     return env.attachments.get(NoticeBox).drain()
 

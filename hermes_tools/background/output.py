@@ -1,4 +1,4 @@
-"""The output of a background process: the kept end, shared by readers at different places."""
+"""The output of a background process: a bounded buffer of its end, shared by readers at different positions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Kept(NamedTuple):
 
     text: str
     dropped_bytes: int
-    """Bytes before it."""
+    """Bytes in front of the text."""
     dropped_lines: int
-    """Lines that ended before it."""
+    """Lines that end in front of the text."""
 
 
 class ProcessOutput:
-    """A sink for the last bytes of an output. `add` never blocks. See `OutputSink`.
+    """A sink for the last bytes of an output. `add` never blocks, so there is no back-pressure. See `OutputSink`.
 
     Args:
         also: Called with each piece, in the thread of `add`.
@@ -85,7 +85,7 @@ class OutputReader:
         self._text = LiveText()
 
     def next(self, final: bool) -> tuple[str, int]:
-        """Return the output since the last call, and how many bytes before it are no longer kept.
+        """Return the output since the last call, and the number of lost bytes in front.
 
         Args:
             final: True if the output is complete; else an incomplete character stays unread.
@@ -102,7 +102,7 @@ class OutputReader:
 
 
 class ModelReader:
-    """A reader for a model. A possible beginning of a secret is held back until more output comes.
+    """A reader for a model, with redaction. A possible beginning of a secret is held back until more output comes.
 
     Args:
         output: The output to read.
@@ -116,7 +116,7 @@ class ModelReader:
         self._pieces = view.pieces()
 
     def next(self, final: bool) -> str:
-        """Return the output since the last call, after a line that counts missing bytes. See `OutputReader`."""
+        """Return the output since the last call, behind a line with the number of missing bytes. See `OutputReader`."""
         with self._lock:
             text, missed = self._reading.next(final)
             if not missed:
@@ -127,5 +127,5 @@ class ModelReader:
 
 
 def continuation_bytes(data: bytes) -> int:
-    """Return how many leading bytes continue a UTF-8 character."""
+    """Return the number of leading bytes that continue a UTF-8 character."""
     return next((at for at in range(min(3, len(data))) if data[at] & 0xC0 != 0x80), min(3, len(data)))

@@ -1,4 +1,4 @@
-"""Commands in the background: start, input, and the table of an environment."""
+"""Background processes: start, standard input, and the table of an environment."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import wait_for
 
 KEPT_SECONDS = 1800.0
-"""Seconds from the end of a process until it is forgotten."""
-MOST_ENDED = 64
-"""Ended processes that are kept for each environment."""
+"""Seconds from the end of a process to its removal from the table."""
+MAX_ENDED = 64
+"""Limit of ended processes in the table of an environment."""
 WRITE_SECONDS = 5.0
-"""Seconds that a write waits for a process to read."""
+"""The time-out of a write to a process that does not read."""
 _CLOSE_TIMEOUT = 5.0
 _LONGEST_TEXT = 500
 _LONGEST_COMMAND = 200
@@ -55,18 +55,18 @@ class BackgroundProcess:
         self.ended_at: float | None = None
         self._env = env
         self._began = time.monotonic()
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._killed = False
         self._lock = threading.Lock()
         self._note: str | None = None
         self._explained = False
 
-    def note_end(self, exit_code: int | None, box: NoticeBox | None) -> None:
+    def record_end(self, exit_code: int | None, box: NoticeBox | None) -> None:
         """Record the end, and put its notice before waiting callers continue.
 
         Args:
             exit_code: None if the target was lost.
-            box: Gets the notice; None for none.
+            box: Receives the notice; None for no notice.
         """
         self.exit_code = exit_code
         self.ended_at = time.monotonic()
@@ -83,12 +83,12 @@ class BackgroundProcess:
                     }
                 )
         finally:
-            self._over.set()
+            self._ended.set()
 
     @property
     def running(self) -> bool:
-        """True until `note_end`."""
-        return not self._over.is_set()
+        """True until `record_end`."""
+        return not self._ended.is_set()
 
     @property
     def status(self) -> str:
@@ -110,7 +110,7 @@ class BackgroundProcess:
         Raises:
             ToolInterruptedError: The scope of the current thread was cancelled. The process continues.
         """
-        wait_for(self._over.wait, seconds)
+        wait_for(self._ended.wait, seconds)
 
     def kill(self) -> None:
         """End the command and all processes started by it, also after its own end."""
@@ -118,10 +118,10 @@ class BackgroundProcess:
             return
         self._killed = self.running
         self.process.kill()
-        self._over.wait()
+        self._ended.wait()
 
-    def why(self) -> tuple[str | None, str | None]:
-        """Return the error of a lost target, and the meaning of an exit code; None each if there is none."""
+    def end_reason(self) -> tuple[str | None, str | None]:
+        """Return the error of a lost target, and the meaning of an exit code; None for either if absent."""
         if self._end_status == "lost":
             try:
                 self.process.poll()
@@ -142,7 +142,7 @@ class BackgroundProcess:
 
 
 class _Input:
-    """The standard input of a process, which may never be read."""
+    """The standard input of a process. A write does not block for long if the process never reads."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -152,10 +152,10 @@ class _Input:
     def write(self, data: str) -> None:
         """Send text.
 
-        A thread sends the text, and waits at most until the end of the process. Until then, further calls fail.
+        A thread sends the text, and waits at most until the end of the process. Further calls fail meanwhile.
 
         Raises:
-            BrokenPipeError: The process has ended, has closed its input, or has not read the text before.
+            BrokenPipeError: The process has ended, has closed its input, or has not read the previous text.
             TerminalError: The environment belongs to another process.
         """
         failures: list[Exception] = []
@@ -186,7 +186,7 @@ class _Input:
 
 
 class BackgroundProcesses:
-    """The background processes of one environment."""
+    """The background processes of an environment."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -196,37 +196,37 @@ class BackgroundProcesses:
         """Add a process."""
         with self._lock:
             self._known[process.process_id] = process
-            _everywhere[process.process_id] = process
+            _in_all_environments[process.process_id] = process
             self.forget_old()
 
     def all(self) -> list[BackgroundProcess]:
-        """Return all, in the order of their starts."""
+        """Return all processes in the order of their starts."""
         self.forget_old()
         with self._lock:
             return list(self._known.values())
 
     def find(self, process_id: str) -> BackgroundProcess | None:
-        """Return the process of an id, or None."""
+        """Return the process with an id; None if unknown."""
         self.forget_old()
         with self._lock:
             return self._known.get(process_id)
 
     def forget_old(self) -> None:
-        """Forget processes that ended 30 minutes ago, or before 64 others."""
+        """Remove processes that ended 30 minutes ago, or before 64 others."""
         with self._lock:
             ended = [(one.ended_at, one.process_id) for one in self._known.values() if one.ended_at is not None]
             ended.sort(reverse=True)
             since = time.monotonic() - KEPT_SECONDS
             for place, (ended_at, process_id) in enumerate(ended):
-                if place >= MOST_ENDED or ended_at < since:
+                if place >= MAX_ENDED or ended_at < since:
                     self._forget(process_id)
 
     def _forget(self, process_id: str) -> None:
         del self._known[process_id]
-        _everywhere.pop(process_id, None)
+        _in_all_environments.pop(process_id, None)
 
     def close(self) -> None:
-        """Forget all processes after the end of the environment."""
+        """Remove all processes after the end of the environment."""
         with self._lock:
             known = list(self._known.values())
             for one in known:
@@ -235,7 +235,7 @@ class BackgroundProcesses:
             one.input.join()
 
 
-_everywhere: weakref.WeakValueDictionary[str, BackgroundProcess] = weakref.WeakValueDictionary()
+_in_all_environments: weakref.WeakValueDictionary[str, BackgroundProcess] = weakref.WeakValueDictionary()
 
 
 def background_process(process_id: str) -> Process:
@@ -247,7 +247,7 @@ def background_process(process_id: str) -> Process:
     Raises:
         KeyError: No such process: unknown, ended 30 minutes ago, before 64 others, or with the environment.
     """
-    return _everywhere[process_id].process
+    return _in_all_environments[process_id].process
 
 
 def start(
@@ -264,8 +264,8 @@ def start(
     is_known = threading.Event()
 
     def matched(pattern: str, line: str, count: int) -> None:
-        is_known.wait()  # or a callback would get the id of a process that is not in the table
-        if not box.count_again(process_id, pattern, count):
+        is_known.wait()  # or a callback would receive the id of a process missing in the table
+        if not box.add_matches(process_id, pattern, count):
             box.put(_watch_notice(env, process_id, command, pattern, line, count))
 
     def is_full(pattern: str) -> bool:
@@ -281,7 +281,7 @@ def start(
         is_known.set()
 
     def ended(exit_code: int | None) -> None:
-        started.note_end(exit_code, box if notify_on_exit else None)
+        started.record_end(exit_code, box if notify_on_exit else None)
         table.forget_old()
 
     process.add_done_callback(ended)

@@ -1,4 +1,4 @@
-"""Search for patterns in the lines of an output while the command runs."""
+"""Live search for patterns in the lines of an output."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Protocol
 from environments.model_view import PlainText
 from environments.output import LiveText
 
-MOST_PATTERNS = 16
+MAX_PATTERNS = 16
 LONGEST_PATTERN = 512
 """Characters of a pattern."""
 LONGEST_LINE = 4096
-"""Bytes of an incomplete line that are searched again with its next piece."""
-_MOST_MEMORY = 1 << 20
-"""Bytes for one compiled pattern. One that needs more is searched for as plain text."""
+"""Limit of an incomplete line, in bytes, searched again with the next piece."""
+_MAX_MEMORY = 1 << 20
+"""Limit of a compiled pattern, in bytes; a larger pattern is searched for as plain text."""
 
 
 class _Found(Protocol):
@@ -34,7 +34,7 @@ class Watch:
         patterns: Texts, or regular expressions (RE2). A line matches by either meaning.
         on_match: Called for each pattern with a match in a piece of output, with the pattern, the first matching line
             and the number of matching lines.
-        is_full: True for a pattern to be left out for now.
+        is_full: True for a pattern to leave out for now.
 
     Raises:
         ValueError: There are too many patterns, or a pattern is too long, empty, or matches the empty text.
@@ -51,7 +51,7 @@ class Watch:
         self._plain = PlainText()
         self._line = b""
         self._already_matched: set[str] = set()
-        """The patterns that the incomplete line has matched."""
+        """The patterns already matched by the incomplete line."""
 
     def feed(self, data: bytes) -> None:
         """Search the next bytes of the output."""
@@ -62,8 +62,8 @@ class Watch:
             if self._is_full(pattern):
                 continue
             known = pattern in self._already_matched
-            first, count, goes_on = _matches(search, block, (block.find(b"\n") + 1 or len(block)) if known else 0)
-            if goes_on or (known and not begin):
+            first, count, is_incomplete = _matches(search, block, (block.find(b"\n") + 1 or len(block)) if known else 0)
+            if is_incomplete or (known and not begin):
                 matched_now.add(pattern)
             if count:
                 self._on_match(pattern, first.decode("utf-8", "replace"), count)
@@ -72,15 +72,15 @@ class Watch:
 
 
 def _check(patterns: Sequence[str]) -> None:
-    if len(patterns) > MOST_PATTERNS:
-        raise ValueError(f"watch has {len(patterns)} patterns; give at most {MOST_PATTERNS}")
+    if len(patterns) > MAX_PATTERNS:
+        raise ValueError(f"watch has {len(patterns)} patterns; give at most {MAX_PATTERNS}")
     for pattern in patterns:
         if not pattern or len(pattern) > LONGEST_PATTERN or "\n" in pattern:
             raise ValueError(f"watch: {pattern[:40]!r} is not one line of 1 to {LONGEST_PATTERN} characters")
 
 
 def _matches(search: _Search, block: bytes, place: int) -> tuple[bytes, int, bool]:
-    """Return the first matching line, the number of matching lines, and whether the last of them is incomplete."""
+    """Return the first matching line, the number of matching lines, and True if the last of them is incomplete."""
     first, count = b"", 0
     while place < len(block) and (found := search(block, place)):
         begin = max(place, block.rfind(b"\n", 0, found.start()) + 1)
@@ -102,7 +102,7 @@ def _compiled(pattern: str) -> _Search:
     options.never_capture = True
     options.never_nl = True  # no match spans lines
     options.log_errors = False
-    options.max_mem = _MOST_MEMORY
+    options.max_mem = _MAX_MEMORY
     plain = re2.escape(pattern)
     try:
         re2.compile(pattern, options)  # by itself: the text around it must not complete it
@@ -110,6 +110,6 @@ def _compiled(pattern: str) -> _Search:
     except re2.error:  # plain text only
         compiled = re2.compile(plain, options)
     if compiled.search(b""):
-        raise ValueError(f"watch: {pattern!r} matches where there is nothing")
+        raise ValueError(f"watch: {pattern!r} matches the empty text")
     search: _Search = compiled.search
     return search

@@ -1,4 +1,4 @@
-"""The shell text of a search: one `rg` or one `grep` for lines, one `find` for names, and builtins of the shell."""
+"""The shell text of a search: ripgrep or `grep` for lines, `find` for names, and builtins of the shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Engine = Literal["ripgrep", "grep"]
 OutputMode = Literal["content", "files_only", "count"]
 
 SKIPPED_NAMES = (".git", ".hg", ".svn")
-"""Folders of version control, and the files of these names that stand for one."""
+"""Directories of version control, and files of the same names."""
 LONGEST_PATTERN = 10_000
 
 _RIPGREP = (
@@ -23,7 +23,7 @@ _RIPGREP = (
 )
 _GREP = "grep -r -I -s -E -H --null"
 _BUSYBOX_GREP = "grep -s -E -H"
-# Paths that end in doubt, as BusyBox prints neither NUL nor anything else that no path holds.
+# Paths with an unclear end are left out: BusyBox prints no NUL behind a path.
 _BUSYBOX_PATHS = "! -path '*:[0-9]*:*' ! -path '*\n*'"
 _FIND_GREP = """
 IFS=:
@@ -34,15 +34,15 @@ _GREP_ESCAPES = frozenset("wWsSbB123456789")
 
 
 NEEDS_RIPGREP = "needs-ripgrep "
-"""Begins a first line that gives the part of the pattern which the target, without ripgrep, takes for another."""
+"""Prefix of a first line with the part of the pattern that `grep -E` reads in another way; the target lacks ripgrep."""
 
 
 class PatternError(Exception):
-    """The pattern cannot be searched for. The message is for the caller."""
+    """The pattern is not valid. The message is for the caller."""
 
 
 def names_command(where: str, prefilters: Sequence[str]) -> str:
-    """Print the kind of a place, and all files and links below it as relative paths, each with a NUL behind."""
+    """Return a command to print the kind of a place, and relative paths of files and links, each with a NUL."""
     find = f"find . {_pruned()} \\( -type f -o -type l \\){_named(prefilters)} -print0"
     return f"""{_at_place(where)}
 echo $kind
@@ -51,11 +51,11 @@ LC_ALL=C exec {find} 2>/dev/null"""
 
 
 def content_command(where: str, pattern: str, prefilters: Sequence[str], mode: OutputMode, context: int) -> str:
-    """Print the kind of a place and the name of the search program, and then the output of this program.
+    """Return a command to print the kind of a place, the name of the search program, and its output.
 
     With `content` the output is the path, NUL, the line's number, `:` or (of context) `-`, the line and a newline; with
     `count` the path, NUL, a number, which may be 0, and a newline; with `files_only` the same or the path and NUL.
-    BusyBox's grep prints a colon, or a hyphen, in place of NUL, and is known by its file.
+    BusyBox's grep prints a colon, or a hyphen, in place of NUL. The file of the program reveals BusyBox.
 
     Raises:
         PatternError: No engine takes the pattern.
@@ -77,7 +77,7 @@ def content_command(where: str, pattern: str, prefilters: Sequence[str], mode: O
     else:
         plain, ignoring_case = pattern, ""
     for_grep = f"{ignoring_case} -e {shlex.quote(plain)}"
-    # In the C locale, grep takes a file in any encoding for text. Only a pattern beyond ASCII needs characters.
+    # In the C locale, grep reads a file in any encoding as text. Only a pattern beyond ASCII needs characters.
     locale = "C" if pattern.isascii() else "C.UTF-8"
     find = f"find . {_pruned()} -type f{_named(prefilters)} {_BUSYBOX_PATHS}"
     with_grep = f"""
@@ -90,7 +90,7 @@ fi
 echo $kind grep
 [ $kind = directory ] && exec {_GREP}{of_grep}{grep_globs}{for_grep} ./
 exec {_GREP}{of_grep}{for_grep} -"""
-    if token := unlike_in_grep(plain):
+    if token := part_unlike_grep(plain):
         with_grep = f"printf '%s\\n' {shlex.quote(NEEDS_RIPGREP + token)}"
     return f"""{_at_place(where)}
 if command -v rg >/dev/null 2>&1; then
@@ -101,7 +101,7 @@ fi
 {with_grep}"""
 
 
-def unlike_in_grep(pattern: str) -> str | None:
+def part_unlike_grep(pattern: str) -> str | None:
     r"""Return the first part of a regular expression with another meaning in `grep -E`, or None.
 
     Such parts are escapes such as `\d`, escapes in sets, groups such as `(?:`, and lazy repetitions.
@@ -126,7 +126,7 @@ def _is_text(pattern: str) -> bool:
 
 
 def _at_place(where: str) -> str:
-    """Go to the directory, or have the file as standard input; end with a word if neither is possible."""
+    """Return shell text that enters the directory or redirects the file; failing both, it prints a word and exits."""
     return f"""
 target={shell_word(where)}
 kind=directory

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 LONGEST_PATTERN = 1000
-_MOST_ALTERNATIVES = 64
-_MOST_CHARACTERS = 4096
-"""Of all alternatives together: the time that a match takes grows with it."""
+_MAX_ALTERNATIVES = 64
+_MAX_CHARACTERS = 4096
+"""Limit of all alternatives together, as the time of a match grows with their length."""
 _BRACES = re.compile(r"\{([^{},]*(?:,[^{},]*)+)\}")
 _STARS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _STAR = re.compile(r"\*\*/|\*\*|[*?]")
@@ -64,7 +64,7 @@ class NamePattern:
         names = [posixpath.basename(one) for one in self.alternatives]
         if not all(_PLAIN.fullmatch(name) for name in names):
             return []
-        # In the C locale, `?` is one byte to `find` and not a whole character. `**` may stand for slashes.
+        # In the C locale, `?` matches a byte for `find`, not a whole character. `**` may match slashes.
         return [re.sub(r".*\*\*|[*?]+", "*", name) for name in names]
 
 
@@ -82,18 +82,18 @@ def _alternatives(pattern: str) -> tuple[str, ...]:
             for branch in (brace[1].split(",") if brace else [""])
         ]
         found = list(dict.fromkeys(expanded))
-        if len(found) > _MOST_ALTERNATIVES:
-            raise ValueError(f"the file name pattern has more than {_MOST_ALTERNATIVES} alternatives in its braces")
-        if sum(map(len, found)) > _MOST_CHARACTERS:
+        if len(found) > _MAX_ALTERNATIVES:
+            raise ValueError(f"the file name pattern has more than {_MAX_ALTERNATIVES} alternatives in its braces")
+        if sum(map(len, found)) > _MAX_CHARACTERS:
             raise ValueError(
-                f"the alternatives of a file name pattern have at most {_MOST_CHARACTERS:,} characters together"
+                f"the alternatives of a file name pattern have at most {_MAX_CHARACTERS:,} characters together"
             )
     return tuple(found)
 
 
 def _compiled(regex: str) -> Callable[[str], object]:
-    # Python's own `re` goes back and forth: `*a*a*a*[b]` takes it hours, with all threads waiting.
-    # Imported with the first glob, as a search without one can do without it.
+    # Python's own `re` backtracks: `*a*a*a*[b]` takes hours, and all threads wait.
+    # Imported with the first glob: a search without a glob does not need it.
     import re2
 
     options = re2.Options()
@@ -109,7 +109,7 @@ def _regex(glob: str) -> str:
 
 
 def _parts(glob: str) -> Iterator[str]:
-    """Write a glob without braces as a regular expression, part by part."""
+    """Translate a glob without braces into a regular expression, part by part."""
     at = 0
     last_closing = glob.rfind("]")
     while at < len(glob):
@@ -119,7 +119,7 @@ def _parts(glob: str) -> Iterator[str]:
             continue
         negated = glob[at + 1 : at + 2] in ("!", "^")
         first = at + (2 if negated else 1)
-        # A set has at least one character, so that `]` stands for itself at its beginning.
+        # A set has at least one character, so a leading `]` stands for itself.
         if glob[at] == "[" and first + 1 <= last_closing:
             end = glob.index("]", first + 1)
             yield _set(glob[first:end], negated)
@@ -130,7 +130,7 @@ def _parts(glob: str) -> Iterator[str]:
 
 
 def _set(items: str, negated: bool) -> str:
-    """Write a set, always without the slash. A range from a greater to a lesser character is empty."""
+    """Translate a set, always without the slash. A range from a greater to a lesser character is empty."""
     ranges = []
     at = 0
     while at < len(items):

@@ -1,4 +1,4 @@
-"""Output of the target's search programs, parsed while it arrives, and kept up to a bound."""
+"""Output of the target's ripgrep, grep or find, parsed as it arrives, and kept up to a limit."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Literal, NamedTuple, NoReturn
 
 from environments.base import BaseEnvironment
 from environments.result import CommandResult
-from hermes_tools.files.lines import LONGEST, MAX_LINE_BYTES, quoted
+from hermes_tools.files.lines import MAX_DIGITS, MAX_LINE_BYTES, quoted
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error
 from hermes_tools.interruption import raise_if_interrupted
 from hermes_tools.search.engines import NEEDS_RIPGREP, Engine
 
-MOST_FILES = 250_000
-"""Files that a search for names of files takes; with paths of 40 characters, they fill the usual output cap."""
+MAX_FILES = 250_000
+"""Limit of files in the result of a search by name; with paths of 40 characters, they fill the usual output cap."""
 Form = Literal["names", "files", "counts", "lines", "groups"]
-"""Names of all files; of those with matches; with the number of them; or lines, alone or with those around them."""
+"""Names of all files; names of files with matches; counts of matches by file; lines; or lines with context."""
 
 _LINE_OVERHEAD = 30
-"""Bytes that a line counts for beyond its own, as even an empty one takes memory here."""
+"""Bytes counted for a line beyond its text, as an empty line takes memory too."""
 _LONGEST_PATH = 8192
 _LONGEST_MESSAGE = 4096
-_NUMBER = rb"(\d{1,%d})" % LONGEST
+_NUMBER = rb"(\d{1,%d})" % MAX_DIGITS
 # The groups are path, number, mark and text.
 _NAMES = re.compile(rb"([^\0]*)\0()()()")
 _COUNTS = re.compile(rb"([^\0]*)\0" + _NUMBER + rb"()()\n")
@@ -33,21 +33,21 @@ _BUSYBOX_COUNTS = re.compile(rb"([^\n]*):" + _NUMBER + rb"()()\n")
 _BUSYBOX_LINES = re.compile(rb"([^\n]*?):" + _NUMBER + rb"(:)([^\n]*)\n")
 _BUSYBOX_PLACE = re.compile(rb"([:-])" + _NUMBER + rb"(?=\1)")
 _BETWEEN_GROUPS = b"--"
-# ripgrep prints this behind the lines that it found in front of a NUL byte.
+# ripgrep prints this note behind the matches in front of a NUL byte.
 _BINARY_NOTE = re.compile(
     rb"(?:--\n)?(.*?): (?:WARNING: stopped searching binary file|binary file matches)[^\n]*\n", re.DOTALL
 )
 
 
 class SearchError(Exception):
-    """The search cannot be done. The message is for the caller."""
+    """The search failed. The message is for the caller."""
 
 
 class SearchRecord(NamedTuple):
     """A file, or a line of a file, in the result of a search."""
 
     path: str
-    """Relative to the directory that is searched."""
+    """The path, relative to the searched directory."""
     number: int
     """The line's number, or the number of the file's matching lines."""
     is_match: bool
@@ -55,8 +55,8 @@ class SearchRecord(NamedTuple):
     text: bytes
 
 
-class _EnoughError(Exception):
-    """More was found than is kept. Raised to end the search program."""
+class _LimitReachedError(Exception):
+    """The result exceeds the limit. Raised to end the search program."""
 
 
 class SearchOutput:
@@ -75,9 +75,9 @@ class SearchOutput:
     ) -> None:
         self.records: list[SearchRecord] = []
         self.skipped: set[str] = set()
-        """Paths that are not UTF-8, with replacement characters: no tool can open them by name."""
+        """Paths beyond UTF-8, with replacement characters: no tool can open them by name."""
         self.is_complete = True
-        """False if more was found than is kept."""
+        """False if the result exceeds the limit."""
         self._env, self._where, self._shown = env, where, shown
         self._form: Form = form
         self._is_wanted = is_wanted
@@ -106,17 +106,17 @@ class SearchOutput:
             SearchError: The place cannot be searched, or the search program failed.
             ToolInterruptedError: The current scope was cancelled.
         """
-        with contextlib.suppress(_EnoughError):
+        with contextlib.suppress(_LimitReachedError):
             self._check(
                 self._env.internal.execute(
                     command, stderr="separate", binary=True, max_output_bytes=1, on_output=self._receive
                 )
             )
         if self._is_in_groups:
-            with contextlib.suppress(_EnoughError):
+            with contextlib.suppress(_LimitReachedError):
                 self._parse_groups()
         elif self.is_complete and self._without_notes(bytes(self._pending)):
-            raise self._unreadable()
+            raise self._unexpected_output()
         self.records = [record for record in self.records if record.path not in self._binary]
 
     @property
@@ -139,7 +139,7 @@ class SearchOutput:
         if self._header and not self._is_in_groups:
             self._parse_records()
         if len(self._pending) > self._env.settings.max_output_bytes:
-            self._end_early()
+            self._stop()
 
     def _check(self, result: CommandResult) -> None:
         failure = failed_command_error(result, f"searching {self._shown}")
@@ -156,14 +156,14 @@ class SearchOutput:
                 "set, the character itself for other escapes, ( for (?:, + for +?, and no look-around"
             )
         if self._header.partition(" ")[0] not in ("directory", "file"):
-            raise SearchError(f"searching {self._shown} gave no answer but {quoted(self._header)}")
-        # BusyBox's grep is run by find, which reports directories that it may not read.
+            raise SearchError(f"searching {self._shown} printed unexpected output: {quoted(self._header)}")
+        # find runs BusyBox's grep, and reports unreadable directories.
         lines = self._message.decode("utf-8", "replace").splitlines()
         message = "\n".join(line for line in lines if not line.startswith("find: ")).strip()
         message = message.removeprefix("rg: ").removeprefix("grep: ")
         if result.exit_code and message and not self.records:
             raise SearchError(f"{self.engine} refused the search: {message}")
-        # 2 is that of a search that had files which could not be read.
+        # Exit code 2 means that some files could not be read.
         if failure and result.exit_code > 2:
             raise SearchError(failure)
 
@@ -182,7 +182,7 @@ class SearchOutput:
                 self._add(self._without_notes(path), int(number or 0), mark != b"-", text[:MAX_LINE_BYTES])
         del self._pending[:at]
         if not self._is_busybox and len(self._pending) > _LONGEST_PATH and b"\0" not in self._pending[:_LONGEST_PATH]:
-            raise self._unreadable()
+            raise self._unexpected_output()
 
     def _without_notes(self, path: bytes) -> bytes:
         """Return a path without the text in front: notes on binary files, and the line between groups."""
@@ -201,11 +201,11 @@ class SearchOutput:
                 group.append(bytes(line))
 
     def _parse_group(self, lines: list[bytes]) -> None:
-        """Take lines that stand together: each is a path, `:` or of context `-`, a number, the same sign, and text."""
+        """Parse adjacent lines: each is a path, `:` or for context `-`, a number, the same sign, and text."""
         while lines:
             path, first, size = _place(lines)
             if not size and self.is_complete:
-                raise self._unreadable()
+                raise self._unexpected_output()
             for number, line in enumerate(lines[:size], first):
                 rest = line[len(path) :]
                 self._add(path, number, rest.startswith(b":"), rest[len(str(number)) + 2 :][:MAX_LINE_BYTES])
@@ -227,8 +227,8 @@ class SearchOutput:
         elif "\ufffd" in name:
             self.skipped.add(name)
         self._room -= cost
-        if self._room < 0 or (not is_line and len(self.records) >= MOST_FILES):
-            self._end_early()
+        if self._room < 0 or (not is_line and len(self.records) >= MAX_FILES):
+            self._stop()
         self.records.append(SearchRecord(name, number, is_match, text))
 
     def _name(self, path: bytes) -> str:
@@ -236,11 +236,11 @@ class SearchOutput:
             return posixpath.basename(self._where)
         return path.removeprefix(b"./").decode("utf-8", "replace")
 
-    def _end_early(self) -> NoReturn:
+    def _stop(self) -> NoReturn:
         self.is_complete = False
-        raise _EnoughError
+        raise _LimitReachedError
 
-    def _unreadable(self) -> SearchError:
+    def _unexpected_output(self) -> SearchError:
         printed = quoted(self._pending[:_LONGEST_PATH].decode("utf-8", "replace"))
         return SearchError(f"the search program of the target printed {printed} in place of matches")
 
@@ -248,7 +248,7 @@ class SearchOutput:
 def too_many_files(env: BaseEnvironment, shown: str) -> SearchError:
     """Return the error of a search for names with too many files in its result."""
     return SearchError(
-        f"too many files match below {shown}: a search takes at most {MOST_FILES:,}, and their list must fit into "
+        f"too many files match below {shown}: a search takes at most {MAX_FILES:,}, and their list must fit into "
         f"max_output_bytes ({env.settings.max_output_bytes:,}); narrow the path or file_glob"
     )
 
@@ -256,7 +256,8 @@ def too_many_files(env: BaseEnvironment, shown: str) -> SearchError:
 def _place(lines: Sequence[bytes]) -> tuple[bytes, int, int]:
     """Return the path and number at the beginning of lines, and the number of adjacent lines in the same file.
 
-    A path may hold `-2-`. Its end is the place with numbers that go up by 1 in the most lines, with a match among them.
+    A path may have `-2-` in it. The end of the path is the position behind which the numbers of the most lines rise by
+    1, with a match among them.
     """
     best = (b"", 0, 0)
     for found in _BUSYBOX_PLACE.finditer(lines[0]):

@@ -18,13 +18,13 @@ from hermes_tools.search.name_pattern import NamePattern
 from hermes_tools.search.output import Form, SearchError, SearchOutput, SearchRecord, too_many_files
 
 SearchTarget = Literal["content", "files"]
-_MOST_LINES = 50_000
-"""Most matching lines of one call; larger limits have this meaning."""
-_MOST_CONTEXT = 1000
-_MOST_SKIPPED = 100
+_MAX_LINES = 50_000
+"""Limit of matching lines in a call; a larger `limit` has this meaning."""
+_MAX_CONTEXT = 1000
+_MAX_SKIPPED = 100
 """Skipped files that are listed."""
 _LINE_OVERHEAD = 10
-"""Characters that a line counts for beyond its own, as empty ones are shown too."""
+"""Characters counted for a line beyond its text, as empty lines are shown too."""
 
 
 class Match(TypedDict):
@@ -94,8 +94,8 @@ def search_files(
     for name, number, least in (("limit", limit, 1), ("offset", offset, 0), ("context", context, 0)):
         if number < least:
             raise ValueError(f"{name} is {number}; give a number from {least} on")
-    if context > _MOST_CONTEXT:
-        raise ValueError(f"context must be at most {_MOST_CONTEXT:,} lines, not {context:,}")
+    if context > _MAX_CONTEXT:
+        raise ValueError(f"context must be at most {_MAX_CONTEXT:,} lines, not {context:,}")
     for name, choice, choices in (
         ("target", target, get_args(SearchTarget)),
         ("output_mode", output_mode, get_args(OutputMode)),
@@ -120,7 +120,7 @@ class _Search:
     where: str
     """The path as the target sees it."""
     shown: str
-    """The path as the caller gave it, before which found paths are shown."""
+    """The path as the caller gave it, shown in front of found paths."""
     names: NamePattern | None
     """The glob of the files to search; None for all."""
     offset: int
@@ -147,7 +147,7 @@ class _Search:
         found.read(content_command(self.where, pattern, prefilters, mode, context))
         records = sorted(record for record in found.records if record.path not in found.skipped)
         matches = [record for record in records if record.is_match]
-        last = self.offset + (min(self.limit, _MOST_LINES) if mode == "content" else self.limit)
+        last = self.offset + (min(self.limit, _MAX_LINES) if mode == "content" else self.limit)
         page = matches[self.offset : last]
         if mode == "content":
             if not found.is_complete and last >= len(matches):
@@ -194,7 +194,7 @@ class _Search:
                 known, number = around[record.path], record.number
                 match["before"] = _present(known, range(number - 1, number - 1 - context, -1))[::-1]
                 match["after"] = _present(known, range(number + 1, number + 1 + context))
-                # The same lines are shown again for each match that they are near to.
+                # A line is shown again for each match nearby.
                 room -= sum(len(line) + _LINE_OVERHEAD for line in (*match["before"], *match["after"]))
             if room < 0:
                 raise self._too_long()
@@ -219,6 +219,6 @@ def _present(known: Mapping[int, str], numbers: range) -> list[str]:
 
 def _with_skipped(result: SearchResult, skipped: Iterable[str]) -> SearchResult:
     """Return a result with the first skipped files, if there are any."""
-    if listed := sorted(skipped)[:_MOST_SKIPPED]:
+    if listed := sorted(skipped)[:_MAX_SKIPPED]:
         result["skipped"] = listed
     return result

@@ -15,13 +15,13 @@ from hermes_tools.interruption import Deadline
 from hermes_tools.web.network import AddressRules, CheckedNetwork
 
 ACCEPTED = "gzip, deflate"
-"""The requested encodings. Others (br, zstd) can only be unpacked as a whole, of any size."""
+"""The requested encodings. Others (br, zstd) can only be unpacked as a whole, whatever the size."""
 _STEP = 65536
 _ANY_HEADER = 32 + zlib.MAX_WBITS
 
 
 class BodyError(Exception):
-    """The body cannot be taken."""
+    """The body is too large, damaged, or in an unknown encoding."""
 
 
 def http_client(deadline: Deadline, rules: AddressRules | None, user_agent: str) -> httpx.Client:
@@ -60,17 +60,17 @@ def body_of(answer: httpx.Response, most_bytes: int, setting: str = "") -> Itera
     length = answer.headers.get("Content-Length", "")
     if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > most_bytes:
         raise too_large
-    raw = _bounded(answer.iter_raw(), most_bytes, too_large)
+    raw = _limit_size(answer.iter_raw(), most_bytes, too_large)
     encoding = answer.headers.get("Content-Encoding", "")
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return raw
     if name in ("gzip", "x-gzip", "deflate"):
-        return _bounded(_inflated(raw), most_bytes, too_large)
-    raise BodyError(f"the body is packed with {encoding!r:.40}, which was not asked for")
+        return _limit_size(_inflate(raw), most_bytes, too_large)
+    raise BodyError(f"the body has the encoding {encoding!r:.40}, which was not requested")
 
 
-def _bounded(pieces: Iterable[bytes], most_bytes: int, too_large: BodyError) -> Iterator[bytes]:
+def _limit_size(pieces: Iterable[bytes], most_bytes: int, too_large: BodyError) -> Iterator[bytes]:
     size = 0
     for piece in pieces:
         size += len(piece)
@@ -79,7 +79,7 @@ def _bounded(pieces: Iterable[bytes], most_bytes: int, too_large: BodyError) -> 
         yield piece
 
 
-def _inflated(raw: Iterable[bytes]) -> Iterator[bytes]:
+def _inflate(raw: Iterable[bytes]) -> Iterator[bytes]:
     unpacker = None
     for piece in raw:
         if unpacker is None and piece:
@@ -101,17 +101,17 @@ def _has_header(piece: bytes) -> bool:
 
 
 class _Transport(httpx.BaseTransport):
-    """A transport with our network backend; httpx's own transport takes none."""
+    """A transport with `CheckedNetwork` as network backend; httpx's own transport has no such parameter."""
 
     def __init__(self, network: httpcore.NetworkBackend) -> None:
-        # This context trusts no authority, and is not used: the network's streams have one for the whole process.
+        # This context trusts no authority and is unused: `CheckedNetwork` has a context for the whole process.
         unused = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._pool = httpcore.ConnectionPool(ssl_context=unused, network_backend=network)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
         parts = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        with _translated(request):
+        with _mapped_errors(request):
             answer = self._pool.handle_request(
                 httpcore.Request(request.method, parts, headers=request.headers.raw, content=request.read())
             )
@@ -128,7 +128,7 @@ class _Body(httpx.SyncByteStream):
         self._request = request
 
     def __iter__(self) -> Iterator[bytes]:
-        with _translated(self._request):
+        with _mapped_errors(self._request):
             yield from self._answer.iter_stream()
 
     def close(self) -> None:
@@ -136,13 +136,13 @@ class _Body(httpx.SyncByteStream):
 
 
 @contextlib.contextmanager
-def _translated(request: httpx.Request) -> Iterator[None]:
+def _mapped_errors(request: httpx.Request) -> Iterator[None]:
     try:
         yield
     except httpcore.LocalProtocolError:
-        # Its message would repeat the header, which may be a key.
+        # The original message would repeat the header, which may be a key.
         raise httpx.LocalProtocolError("a request header has invalid characters", request=request) from None
     except httpcore.ProtocolError as error:
-        raise httpx.RemoteProtocolError(f"it does not speak HTTP as it should: {error}", request=request) from error
+        raise httpx.RemoteProtocolError(f"the server violates the HTTP protocol: {error}", request=request) from error
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.UnsupportedProtocol) as error:
         raise httpx.NetworkError(str(error), request=request) from error

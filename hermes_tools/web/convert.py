@@ -1,4 +1,4 @@
-"""HTML and PDFs turned into text by a separate process, ended with the deadline."""
+"""Conversion of HTML and PDFs into text by a child process, killed at the deadline."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from hermes_tools.web.convert_page import Order
 
 _PROGRAM = Path(__file__).with_name("convert_page.py")
-_PLACES = threading.BoundedSemaphore(max(2, min(8, os.cpu_count() or 1)))
-"""Limits the pages that are converted at once: each takes a core, and memory."""
+_SLOTS = threading.BoundedSemaphore(max(2, min(8, os.cpu_count() or 1)))
+"""Limits the pages converted at once: each takes a core, and memory."""
 
 
 class ConversionError(Exception):
-    """The page cannot be turned into text. The message is for the caller."""
+    """The page cannot be converted into text. The message is for the caller."""
 
 
-def converted(
+def convert(
     kind: Literal["html", "pdf"],
     body: BinaryIO,
     url: str,
@@ -36,7 +36,7 @@ def converted(
     most_characters: int,
     deadline: Deadline,
 ) -> tuple[str, str]:
-    """Return the title and the text of a page: of a longer text, the wanted characters and another.
+    """Return the title and the text of a page. A longer text is cut behind the wanted characters and one more.
 
     Args:
         kind: The type of the body.
@@ -45,7 +45,7 @@ def converted(
         charsets: Possible charsets of an HTML page, the likeliest first.
         as_markdown: Write links, headings, lists and tables as Markdown.
         most_characters: The number of wanted characters.
-        deadline: Ends the process.
+        deadline: Kills the child process.
 
     Raises:
         ConversionError: The page cannot be read.
@@ -61,7 +61,7 @@ def converted(
         "most_characters": most_characters,
         "seconds": deadline.remaining(),
     }
-    with deadline.held(_PLACES), tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as orders:
+    with deadline.held(_SLOTS), tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as orders:
         orders.write(json.dumps(order).encode())  # as an argument, the URL would be in the process list
         orders.seek(0)
         exit_code = _run(orders, output, body.fileno(), deadline)
@@ -82,18 +82,18 @@ def _run(orders: BinaryIO, output: BinaryIO, body: int, deadline: Deadline) -> i
         stderr=subprocess.DEVNULL,
         pass_fds=[body],
         env=safe_variables(),
-        start_new_session=True,  # a Ctrl-C is for the caller to act on
+        start_new_session=True,  # the caller handles Ctrl-C
     ) as process:
         try:
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    return process.wait(deadline.moment())
+                    return process.wait(deadline.poll_seconds())
         finally:
             process.kill()
 
 
 def _read(output: bytes) -> dict[str, str]:
-    """Return the texts in the output of the process: none if the output is cut off or foreign."""
+    """Return the texts in the output of the child process; empty for incomplete or foreign output."""
     try:
         answer = json.loads(output)
     except (ValueError, RecursionError):

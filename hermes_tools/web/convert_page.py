@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, TypedDict
 if TYPE_CHECKING:
     import lxml.html
 
-MOST_MEMORY = 2_000_000_000
+MAX_MEMORY = 2_000_000_000
 """Bytes of address space."""
 _LONGEST_TITLE = 500
-_MOST_PDF_PAGES = 2000
+_MAX_PDF_PAGES = 2000
 
 
 class Order(TypedDict):
@@ -35,7 +35,7 @@ class Order(TypedDict):
     """Possible charsets of an HTML page, the likeliest first."""
     as_markdown: bool
     most_characters: int
-    """The number of wanted characters; a longer answer shows that there are more."""
+    """The number of wanted characters; a longer answer means a longer text."""
     seconds: float
 
 
@@ -59,18 +59,18 @@ def main() -> None:
 
 def _limit(order: Order) -> None:
     seconds = int(order["seconds"]) + 2
-    for what, most in (
-        (resource.RLIMIT_AS, MOST_MEMORY),
+    for limit, most in (
+        (resource.RLIMIT_AS, MAX_MEMORY),
         (resource.RLIMIT_CPU, seconds),
         (resource.RLIMIT_FSIZE, 12 * order["most_characters"] + 100_000),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(what, (most, most))
-    signal.alarm(seconds)  # for a parent that has died
+        resource.setrlimit(limit, (most, most))
+    signal.alarm(seconds)  # ends an orphan
 
 
 def _without_surrogates(text: str) -> str:
-    """Return text without surrogates, which damaged PDFs hold and no encoder takes."""
+    """Return text without the surrogates of damaged PDFs, which no encoder accepts."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -78,7 +78,7 @@ def _of_html(data: bytes, order: Order) -> tuple[str, str]:
     import lxml.html
 
     try:
-        tree = lxml.html.document_fromstring(_decoded(data, order["charsets"]))
+        tree = lxml.html.document_fromstring(_decode(data, order["charsets"]))
     except lxml.html.etree.ParserError:  # the page is empty
         return "", ""
     tree.make_links_absolute(order["url"], handle_failures="ignore")
@@ -86,7 +86,7 @@ def _of_html(data: bytes, order: Order) -> tuple[str, str]:
     return title, _main_text(tree, order) or _all_text(tree)
 
 
-def _decoded(data: bytes, charsets: list[str]) -> str:
+def _decode(data: bytes, charsets: list[str]) -> str:
     from trafilatura.utils import decode_file
 
     for name in (*charsets, "utf-8", "cp1252"):
@@ -142,7 +142,7 @@ def _of_pdf(data: bytes, order: Order) -> tuple[str, str]:
     title = str(reader.metadata.title or "") if reader.metadata else ""
     texts: list[str] = []
     size = 0
-    for page in reader.pages[:_MOST_PDF_PAGES]:
+    for page in reader.pages[:_MAX_PDF_PAGES]:
         texts.append(page.extract_text().strip())
         size += len(texts[-1]) + 2
         if size > order["most_characters"]:

@@ -1,4 +1,7 @@
-"""Connections to public and other allowed addresses, ended with a deadline."""
+"""Network connections to public and other allowed addresses, with a deadline.
+
+The check of addresses prevents server-side request forgery (SSRF), also by DNS rebinding.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,18 @@ from environments.network.allow_list import is_public
 from hermes_tools.interruption import Deadline
 
 _SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
-"""A family, and an address that a socket of it connects to."""
+"""An address family, and an address for `socket.connect`."""
 _METADATA_HOSTS = frozenset(
     {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
 _CONNECT_SECONDS = 10.0
-"""The time-out of one of several addresses of a host."""
+"""The time-out for each address of a host."""
 
 T = TypeVar("T")
 
 
 class AddressRefusedError(Exception):
-    """The address may not be connected to."""
+    """The address is not allowed."""
 
 
 class LookupFailedError(Exception):
@@ -42,7 +45,7 @@ class AddressRules:
     """Checks all addresses of a host before a connection.
 
     Args:
-        allowed: Allowed hosts and networks that are not public.
+        allowed: The allow list of hosts and networks that are not public.
     """
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
@@ -55,7 +58,7 @@ class AddressRules:
                 self._hosts.add(_normal(entry))
 
     def check(self, host: str, found: Iterable[_SocketAddress]) -> None:
-        """Refuse a host with an address that is not allowed.
+        """Refuse a host with a forbidden address.
 
         Args:
             host: The name or address in the URL.
@@ -67,11 +70,11 @@ class AddressRules:
         if _normal(host) in self._hosts:
             return
         if _normal(host) in _METADATA_HOSTS:
-            raise _refused(host, "is the metadata service of a cloud")
+            raise _refusal(host, "is the metadata service of a cloud")
         for _, (text, *_rest) in found:
             address = ip_address(text.partition("%")[0])
             if not is_public(address) and not any(address in network for network in self._networks):
-                raise _refused(host, "has an address that is not public")
+                raise _refusal(host, "has an address that is not public")
 
 
 class CheckedNetwork(httpcore.NetworkBackend):
@@ -80,8 +83,8 @@ class CheckedNetwork(httpcore.NetworkBackend):
     A later change of the name's addresses has no effect. HTTP and TLS above still use the name.
 
     Args:
-        deadline: Ends everything on the connections.
-        rules: The addresses that are allowed; None allows all.
+        deadline: Ends all operations on the connections.
+        rules: The allowed addresses; None allows all.
     """
 
     def __init__(self, deadline: Deadline, rules: AddressRules | None) -> None:
@@ -111,7 +114,7 @@ class CheckedNetwork(httpcore.NetworkBackend):
         failure = "it has no address"
         for address in found:
             try:
-                return _Stream(_connected(address, self._deadline), self._deadline)
+                return _Stream(_open(address, self._deadline), self._deadline)
             except OSError as error:
                 failure = error.strerror or "it does not answer"
         raise httpcore.ConnectError(f"no connection to {host}, port {port}: {failure}")
@@ -129,14 +132,14 @@ class _Stream(httpcore.NetworkStream):
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        with _translated(httpcore.ReadError):
-            return self._repeated(lambda: self._sock.recv(max_bytes))
+        with _mapped_errors(httpcore.ReadError):
+            return self._retry_until_ready(lambda: self._sock.recv(max_bytes))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        with _translated(httpcore.WriteError):
+        with _mapped_errors(httpcore.WriteError):
             while buffer:
                 rest = buffer
-                buffer = buffer[self._repeated(lambda: self._sock.send(rest)) :]  # noqa: B023 - called at once
+                buffer = buffer[self._retry_until_ready(lambda: self._sock.send(rest)) :]  # noqa: B023 - called at once
 
     def close(self) -> None:
         self._sock.close()
@@ -144,14 +147,14 @@ class _Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        # Not by `ssl_context`: httpcore changes that at each connection, which is not safe beside another's handshake.
+        # Not `ssl_context`: httpcore changes it at each connection, which is not safe during another's handshake.
         context = _ssl_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
-        with _translated(httpcore.ConnectError):
+        with _mapped_errors(httpcore.ConnectError):
             try:
                 self._sock = context.wrap_socket(
                     self._sock, server_hostname=server_hostname, do_handshake_on_connect=False
                 )
-                self._repeated(self._sock.do_handshake)
+                self._retry_until_ready(self._sock.do_handshake)
             except BaseException:
                 self.close()
                 raise
@@ -161,13 +164,13 @@ class _Stream(httpcore.NetworkStream):
         if info == "ssl_object":
             return self._sock if isinstance(self._sock, ssl.SSLSocket) else None
         if info == "is_readable":
-            return bool(_polled(self._sock, select.POLLIN, 0))
+            return bool(_poll(self._sock, select.POLLIN, 0))
         return None
 
-    def _repeated(self, operation: Callable[[], T]) -> T:
+    def _retry_until_ready(self, operation: Callable[[], T]) -> T:
         """Repeat an operation on the socket until the peer is ready, or until the deadline."""
         while True:
-            self._sock.settimeout(self._deadline.moment())
+            self._sock.settimeout(self._deadline.poll_seconds())
             try:
                 return operation()
             except TimeoutError:
@@ -176,7 +179,7 @@ class _Stream(httpcore.NetworkStream):
 
 @functools.lru_cache(maxsize=1)
 def _ssl_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
-    """Return the context of all connections. OutputReader the authorities' certificates takes 40 ms or more.
+    """Return the TLS context of all connections. Reading the authorities' certificates takes 40 ms or more.
 
     Args:
         cert_file: The variable SSL_CERT_FILE, as httpx reads it.
@@ -190,7 +193,7 @@ def _ssl_context(cert_file: str | None, cert_dir: str | None) -> ssl.SSLContext:
 def _addresses_of(host: str, port: int, deadline: Deadline) -> list[_SocketAddress]:
     """Resolve a name, or read an address in any of its forms."""
     try:
-        found = deadline.abandoning(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        found = deadline.run_abandonable(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError):
         raise LookupFailedError(f"{host} is not known: there is no such name, or no network") from None
     return [(family, where) for family, _, _, _, where in found if family in (socket.AF_INET, socket.AF_INET6)]  # type: ignore[misc]  # these two families have such addresses
@@ -200,11 +203,11 @@ def _normal(host: str) -> str:
     return host.lower().strip("[]").rstrip(".")
 
 
-def _refused(host: str, why: str) -> AddressRefusedError:
-    return AddressRefusedError(f"{host} {why}: not read; if you trust it, name it in web.allow_private")
+def _refusal(host: str, reason: str) -> AddressRefusedError:
+    return AddressRefusedError(f"{host} {reason}: not read; if you trust it, name it in web.allow_private")
 
 
-def _connected(address: _SocketAddress, deadline: Deadline) -> socket.socket:
+def _open(address: _SocketAddress, deadline: Deadline) -> socket.socket:
     family, where = address
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -221,21 +224,21 @@ def _connect(sock: socket.socket, where: object, deadline: Deadline) -> None:
     sock.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         sock.connect(where)  # type: ignore[arg-type]  # an address of its family
-    while not _polled(sock, select.POLLOUT, deadline.moment()):
+    while not _poll(sock, select.POLLOUT, deadline.poll_seconds()):
         if time.monotonic() > give_up:
             raise TimeoutError
     if number := sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
         raise OSError(number, os.strerror(number))
 
 
-def _polled(sock: socket.socket, event: int, seconds: float) -> list[tuple[int, int]]:
+def _poll(sock: socket.socket, event: int, seconds: float) -> list[tuple[int, int]]:
     poll = select.poll()
     poll.register(sock, event)
     return poll.poll(seconds * 1000)
 
 
 @contextlib.contextmanager
-def _translated(kind: type[Exception]) -> Iterator[None]:
+def _mapped_errors(kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except ssl.SSLCertVerificationError as error:

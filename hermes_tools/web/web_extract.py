@@ -12,7 +12,7 @@ from environments.extras import require_libraries
 from hermes_tools.interruption import Deadline, DeadlineError, ToolInterruptedError
 from hermes_tools.web.settings import WebSettings, load_web_settings
 
-_MOST_PAGES = 5
+_MAX_PAGES = 5
 _FORMATS = ("markdown", "text", "html")
 _CALLS = threading.BoundedSemaphore(8)
 """Limits the calls that read pages at once; others wait."""
@@ -60,8 +60,8 @@ def web_extract(
     wanted = [urls] if isinstance(urls, str) else list(urls)
     if not wanted:
         raise ValueError("urls is empty: give at least one URL")
-    if len(wanted) > _MOST_PAGES:
-        return {"error": f"at most {_MOST_PAGES} URLs at once, not {len(wanted)}: give the others to another call"}
+    if len(wanted) > _MAX_PAGES:
+        return {"error": f"at most {_MAX_PAGES} URLs at once, not {len(wanted)}: give the others to another call"}
     try:
         settings = load_web_settings()
         require_libraries("web_extract", "web", "httpx", "trafilatura", "pypdf")
@@ -76,7 +76,7 @@ def web_extract(
 
 
 def _read_in_parallel(urls: list[str], format: str, settings: WebSettings, deadline: Deadline) -> list[PageResult]:
-    with ThreadPoolExecutor(_MOST_PAGES, thread_name_prefix="hermes-web-page") as threads:
+    with ThreadPoolExecutor(_MAX_PAGES, thread_name_prefix="hermes-web-page") as threads:
         try:
             pages = [threads.submit(_result, url, format, settings, deadline) for url in urls]
             wait(pages)

@@ -1,4 +1,4 @@
-"""Search the web: by a table of providers with an HTTP API, or by `ddgs`, without a key."""
+"""Search the web: by a table of providers with an HTTP API, their keys and rate limits, or by `ddgs` without a key."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from environments.extras import require_libraries
 from hermes_tools.interruption import Deadline, DeadlineError, ToolInterruptedError
 from hermes_tools.web.settings import ProviderName, WebSettings, load_web_settings, variable
 
-_MOST_RESULTS = 20
-"""The most results that all providers return at once."""
+_MAX_RESULTS = 20
+"""Limit of results of a call, within the limits of all providers."""
 _LONGEST_QUERY = 2000
-_MOST_BYTES = 5_000_000
+_MAX_BYTES = 5_000_000
 _LONGEST_TITLE, _LONGEST_DESCRIPTION, _LONGEST_URL = 500, 2000, 8000
 _DDGS_SECONDS = 10
-"""The time-out of each search page that `ddgs` asks."""
+"""The time-out of each search engine used by `ddgs`."""
 _TAG = re.compile(r"</?[a-z]{1,10}>")
 
 
@@ -70,7 +70,7 @@ def web_search(env: BaseEnvironment, query: str, limit: int = 5) -> WebSearchRes
         raise ValueError(f"query has {len(query.strip()):,} characters; give 1 to {_LONGEST_QUERY:,}")
     try:
         settings = load_web_settings()
-        found = _search(query.strip(), min(limit, _MOST_RESULTS), settings, Deadline(settings.timeout))
+        found = _search(query.strip(), min(limit, _MAX_RESULTS), settings, Deadline(settings.timeout))
     except (WebSearchError, DeadlineError, ToolInterruptedError, TerminalError) as error:
         return {"error": str(error)}
     return {"data": {"web": found}}
@@ -85,19 +85,19 @@ class _Api:
     """The HTTP API of a provider."""
 
     title: str
-    """Its name in errors."""
+    """The name in errors."""
     url: Callable[[WebSettings], str | None]
     path: str
     key: str = ""
-    """The variable of the key, if a key is needed."""
+    """The environment variable with the key; empty without a key."""
     headers: Callable[[str], Mapping[str, str]] = lambda key: {}
     """The headers with the key."""
     params: Callable[[str, int], Mapping[str, str]] | None = None
-    """The parameters of a GET, of a query and the number of results."""
+    """The parameters of a GET request, from the query and the number of results."""
     body: Callable[[str, int], object] | None = None
-    """The JSON of a POST, of the same."""
+    """The JSON of a POST request, from the same."""
     results: Callable[[Mapping[str, object]], object]
-    """Its list of results, in an answer."""
+    """Returns the list of results in an answer."""
     description: str
     """The key of the description, in a result."""
     advice: Mapping[int, str] = field(default_factory=dict)
@@ -159,7 +159,7 @@ _APIS: Mapping[ProviderName, _Api] = {
         },
     ),
 }
-"""In the order of preference if none is chosen."""
+"""The providers in order of preference."""
 
 
 def _search(query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:
@@ -174,7 +174,7 @@ def _search(query: str, limit: int, settings: WebSettings, deadline: Deadline) -
     name = settings.search_provider or _first_configured(settings)
     if name == "ddgs":
         require_libraries("web.search_provider ddgs", "ddgs", "ddgs")
-        found = deadline.abandoning(lambda: _search_ddgs(query, limit))
+        found = deadline.run_abandonable(lambda: _search_ddgs(query, limit))
         return _hits(found, limit, url="href", description="body")
     require_libraries("web_search", "web", "httpx")
     api = _APIS[name]
@@ -235,7 +235,7 @@ def _ask(
         ):
             if not answer.is_success:
                 raise WebSearchError(f"{api.title} answered {_status(answer.status_code, api.advice)}")
-            return _mapping(b"".join(body_of(answer, _MOST_BYTES)), api.title)
+            return _mapping(b"".join(body_of(answer, _MAX_BYTES)), api.title)
     except (httpx.HTTPError, LookupFailedError, BodyError) as error:
         raise WebSearchError(f"{api.title} could not be asked: {error}") from error
     except (httpx.InvalidURL, UnicodeError) as error:
@@ -247,7 +247,7 @@ def _status(code: int, advice: Mapping[int, str]) -> str:
 
     what_to_do = advice.get(code)
     if code == HTTPStatus.TOO_MANY_REQUESTS:
-        what_to_do = what_to_do or "its limit of searches is reached: try again later"
+        what_to_do = what_to_do or "its rate limit is reached: try again later"
     return status(code) + (f": {what_to_do}" if what_to_do else "")
 
 
@@ -257,14 +257,14 @@ def _mapping(data: bytes, title: str) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         raise WebSearchError(f"{title} did not answer with JSON") from None
     if not isinstance(answer, dict):
-        raise WebSearchError(f"{title} answered with something else than search results")
+        raise WebSearchError(f"{title} did not answer with search results")
     return answer
 
 
 def _hits(found: object, limit: int, *, url: str, description: str, has_html: bool = False) -> list[SearchHit]:
-    """Return the pages in a provider's results. Entries that are no mapping, or without a page's URL, are left out."""
+    """Return the pages in a provider's results. Entries without a page's URL are left out."""
     if not isinstance(found, list):
-        raise WebSearchError("the search provider answered with something else than a list of results")
+        raise WebSearchError("the search provider did not answer with a list of results")
     pages = [page for page in found if isinstance(page, Mapping) and _is_page(page.get(url))]
     return [
         SearchHit(

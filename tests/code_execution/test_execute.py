@@ -7,7 +7,7 @@ import threading
 
 import psutil
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 
 from code_execution import execute_code
 from environments import BaseEnvironment, CancelScope
@@ -136,7 +136,7 @@ time.sleep(100)
 def test_a_timed_out_script_and_all_it_started_is_ended(env: BaseEnvironment, nap: str) -> None:
     result = execute_code(BUSY.format(nap), env=env, timeout=0.7)
     assert result.status == "timeout"
-    assert having(nap) == []
+    assert processes_with(nap) == []
 
 
 def test_an_interrupted_script_and_all_it_started_is_ended(env: BaseEnvironment, nap: str) -> None:
@@ -144,7 +144,7 @@ def test_an_interrupted_script_and_all_it_started_is_ended(env: BaseEnvironment,
     result = execute_code(BUSY.format(nap), env=env, interrupt=interrupt, on_output=lambda text: interrupt.set())
     assert (result.status, result.exit_code) == ("interrupted", 130)
     assert result.output == "begun\n[execution interrupted — user sent a new message]"
-    assert having(nap) == []
+    assert processes_with(nap) == []
 
 
 def test_a_cancelled_scope_ends_a_script_and_lets_none_begin(env: BaseEnvironment, nap: str) -> None:
@@ -152,7 +152,7 @@ def test_a_cancelled_scope_ends_a_script_and_lets_none_begin(env: BaseEnvironmen
     with scope.active():
         result = execute_code(BUSY.format(nap), env=env, on_output=lambda text: scope.cancel())
         assert (result.status, result.exit_code) == ("interrupted", 130)
-        assert having(nap) == []
+        assert processes_with(nap) == []
         after = execute_code("open('ran', 'w')", env=env)
     assert (after.status, after.exit_code, env.exists("ran")) == ("interrupted", None, False)
 
@@ -168,16 +168,16 @@ if os.fork() == 0:
 print("done")
 """
     assert execute_code(code, env=env).output == "done\n"
-    assert having(nap) == []
+    assert processes_with(nap) == []
 
 
 def test_a_tool_slower_than_the_script_is_ended_with_it(env: BaseEnvironment, transport: str, nap: str) -> None:
     interrupt = threading.Event()
-    threading.Thread(target=lambda: wait_until(lambda: having(nap) != [], 60) and interrupt.set()).start()
+    threading.Thread(target=lambda: wait_until(lambda: processes_with(nap) != [], 60) and interrupt.set()).start()
     code = f"from hermes_tools import terminal\nterminal('sleep {nap}', timeout=600)"
     result = execute_code(code, env=env, interrupt=interrupt, transport=transport)  # type: ignore[arg-type]
     assert result.status == "interrupted"
-    assert having(nap) == []
+    assert processes_with(nap) == []
     assert env.execute("echo free").output == "free\n"
 
 

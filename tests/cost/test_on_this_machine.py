@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.counted_stream import Traffic, counted
+from targets.stream_traffic import Traffic, count_traffic
 
 from code_execution import execute_code
 from environments import BaseEnvironment, create_environment
@@ -22,7 +22,7 @@ SHELLS = 3
 
 @pytest.fixture
 def traffic() -> Iterator[Traffic]:
-    with counted(LocalEnvironment) as found:
+    with count_traffic(LocalEnvironment) as found:
         yield found
 
 

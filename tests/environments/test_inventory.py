@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from targets import shelf
-from targets.processes import having
+from targets import file_backend
+from targets.processes import processes_with
 
 from environments import BaseEnvironment, MissingExtraError, TerminalError, create_environment
 from environments.inventory import take_inventory
@@ -36,9 +36,9 @@ def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_
         assert found.size
         with pytest.raises(TerminalError, match=f"environment {found.id} is not removed"):
             found.remove(False)
-        assert having(nap)
+        assert processes_with(nap)
         found.remove(True)
-        assert not having(nap)
+        assert not processes_with(nap)
         assert process.wait(60) != 0
         assert env.id not in [each.name for each in LocalEnvironment.list_targets()]
 
@@ -92,13 +92,13 @@ def test_a_client_library_that_is_missing_is_a_failure_only_of_a_backend_that_is
 
 
 def test_the_backends_that_are_still_looked_at_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shelf").mkdir()
-    monkeypatch.setenv(shelf.FOLDER, str(tmp_path / "shelf"))
-    shelf.Things(tmp_path / "shelf").put("aaaa")
+    (tmp_path / "targets").mkdir()
+    monkeypatch.setenv(file_backend.FOLDER, str(tmp_path / "targets"))
+    file_backend.TargetFiles(tmp_path / "targets").put("aaaa")
     told: list[list[str]] = []
-    inventory = take_inventory([shelf.NAME, "local"], on_look=lambda names: told.append(list(names)))
-    assert [target.id for name, target in inventory.found if name == shelf.NAME] == ["aaaa"]
-    assert (told[0], told[-1], len(told)) == ([shelf.NAME, "local"], [], 3)
+    inventory = take_inventory([file_backend.NAME, "local"], on_look=lambda names: told.append(list(names)))
+    assert [target.id for name, target in inventory.found if name == file_backend.NAME] == ["aaaa"]
+    assert (told[0], told[-1], len(told)) == ([file_backend.NAME, "local"], [], 3)
 
 
 def test_no_backend_has_nothing() -> None:

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from targets.command_line import at_terminal, hermes_env, script, things, variables
+from targets.command_line import hermes_env, run_at_terminal, script, target_files, variables
 
-__all__ = ["at_terminal", "hermes_env", "script", "things", "variables"]
+__all__ = ["hermes_env", "run_at_terminal", "script", "target_files", "variables"]

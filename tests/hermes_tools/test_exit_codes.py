@@ -29,9 +29,9 @@ MEANINGS = [
     ("test -f x", 1, "condition is false"),
     ("[ -f x ]", 1, "condition is false"),
     ("[[ -f x && -f y ]]", 1, "condition is false"),
-    ("find / -name x", 1, "some places could not be read"),
+    ("find / -name x", 1, "some directories could not be read"),
     ("pgrep x", 1, "no process matched"),
-    ("command -v x", 1, "not all that was looked for"),
+    ("command -v x", 1, "some of the names were not found"),
     ("python3 -m pytest -q", 1, "some tests failed"),
     ("uv run --extra dev pytest", 1, "some tests failed"),
     ("pytest", 5, "no tests were collected"),
@@ -81,7 +81,7 @@ def test_the_last_command_says_what_its_exit_code_means() -> None:
 
 
 def test_what_stands_before_may_have_failed_instead_if_it_decided() -> None:
-    unless = "unless something before its && has failed"
+    unless = "unless a command before its && has failed"
     decided = ["cd a && grep x f", "a && (b; grep x f)", "a && { b; grep x f; }", "a && b | grep x"]
     assert [command for command in decided if not str(meaning_of(command, 1)).endswith(unless)] == []
     others = ["a && b; grep x f", "(a && b)\ngrep x f", "a && b || grep x f"]

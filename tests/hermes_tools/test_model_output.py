@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 from environments import CancelScope, create_environment
 from environments.base import BaseEnvironment
@@ -69,7 +69,7 @@ def test_a_command_that_has_a_terminal_ends_with_its_scope(env: BaseEnvironment,
 
     running = threading.Thread(target=run)
     running.start()
-    assert wait_until(lambda: bool(having(nap)), 30)
+    assert wait_until(lambda: bool(processes_with(nap)), 30)
     scope.cancel()
     running.join(60)
     assert results == [{"output": "", "exit_code": -1, "error": "it was interrupted"}]

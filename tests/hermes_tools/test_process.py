@@ -225,8 +225,8 @@ def test_they_do_not_hold_an_environment_that_nobody_holds(tmp_path: Path) -> No
 def test_ended_ones_are_forgotten_in_time_and_beyond_a_number(
     env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert (background.KEPT_SECONDS, background.MOST_ENDED) == (30 * 60, 64)
-    monkeypatch.setattr(background, "MOST_ENDED", 3)
+    assert (background.KEPT_SECONDS, background.MAX_ENDED) == (30 * 60, 64)
+    monkeypatch.setattr(background, "MAX_ENDED", 3)
     running = _started(env, "sleep 1000")
     ended = [_ended(env, "true") for _ in range(5)]
     assert [one["process_id"] for one in process(env, "list")["processes"]] == [running, *ended[-3:]]

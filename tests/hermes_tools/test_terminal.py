@@ -103,7 +103,7 @@ def test_what_cannot_be_run_is_a_result_that_says_why(env: BaseEnvironment) -> N
         ({"notify_on_exit": True}, "are for background=True"),
         ({"background": True, "watch": ["x"] * 17}, "17 patterns; give at most 16"),
         ({"background": True, "watch": ["x" * 513]}, "1 to 512 characters"),
-        ({"background": True, "watch": ["x*"]}, "matches where there is nothing"),
+        ({"background": True, "watch": ["x*"]}, "matches the empty text"),
     ):
         result = terminal(env, **{"command": "true", **arguments})
         assert (result["output"], result["exit_code"], "process_id" in result) == ("", -1, False), arguments

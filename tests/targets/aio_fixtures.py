@@ -1,4 +1,4 @@
-"""A test that is a coroutine runs on asyncio; those of `targets.awaiting.on_both` run on trio, too."""
+"""A test that is a coroutine runs on asyncio; those of `targets.awaiting.on_both_loops` run on trio, too."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 LONG = 60.0
 """Seconds that nothing takes which is waited for."""
-on_both = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+on_both_loops = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 """Runs a test on both event loops."""
 
 

@@ -17,18 +17,18 @@ from unittest.mock import patch
 import pytest
 
 from hermes_env.cli.debug_log import PACKAGES
-from targets import shelf
-from targets.pseudo_terminal import Person
+from targets import file_backend
+from targets.pseudo_terminal import TerminalUser
 
 WORDS = (sys.executable, "-m", "hermes_env")
 Done = subprocess.CompletedProcess[str]
 CommandLine = Callable[..., Done]
 Start = Callable[..., "subprocess.Popen[bytes]"]
-Opens = Callable[..., Person]
+OpenTerminal = Callable[..., TerminalUser]
 Script = Callable[[str], str]
 SLEEP = "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{}'])"
 """A script that says that it has begun, and then sleeps for a time to be filled in."""
-At = Callable[..., "tuple[str, int]"]
+RunAtTerminal = Callable[..., "tuple[str, int]"]
 
 
 @pytest.fixture
@@ -134,22 +134,22 @@ def start_hermes_env(variables: dict[str, str], tmp_path: Path) -> Iterator[Star
 
 
 @pytest.fixture
-def opens(variables: dict[str, str], tmp_path: Path) -> Iterator[Opens]:
-    """Runs the command on a terminal, with a person at it."""
-    persons: list[Person] = []
+def open_terminal(variables: dict[str, str], tmp_path: Path) -> Iterator[OpenTerminal]:
+    """Runs the command on a terminal, with a user at it."""
+    users: list[TerminalUser] = []
 
-    def open_terminal(*words: str, program: tuple[str, ...] = WORDS, **more: str) -> Person:
+    def run(*words: str, program: tuple[str, ...] = WORDS, **more: str) -> TerminalUser:
         own = {**variables, "HOME": str(tmp_path), "SHELL": "/bin/bash", "TERM": "xterm-256color", **more}
-        persons.append(Person([*program, *words], own, tmp_path))
-        return persons[-1]
+        users.append(TerminalUser([*program, *words], own, tmp_path))
+        return users[-1]
 
-    yield open_terminal
-    for person in persons:
-        person.close()
+    yield run
+    for user in users:
+        user.close()
 
 
 @pytest.fixture
-def at_terminal(variables: dict[str, str], tmp_path: Path) -> At:
+def run_at_terminal(variables: dict[str, str], tmp_path: Path) -> RunAtTerminal:
     """Runs the command line on a terminal, types something once it is asked, and returns what is shown."""
 
     def run(*words: str, typed: bytes) -> tuple[str, int]:
@@ -164,13 +164,13 @@ def at_terminal(variables: dict[str, str], tmp_path: Path) -> At:
                 if b"[y/N]" in shown and not has_typed:
                     has_typed = os.write(screen, typed) > 0
 
-        person = threading.Thread(target=answer)
-        person.start()
+        user = threading.Thread(target=answer)
+        user.start()
         try:
             code = in_this_process(words, variables, tmp_path, terminal, terminal, terminal)
         finally:
             os.write(terminal, b"the end")
-            person.join()
+            user.join()
             os.close(screen)
             os.close(terminal)
         return shown.decode().replace("\r\n", "\n").removesuffix("the end"), code
@@ -191,10 +191,10 @@ def script(tmp_path: Path) -> Script:
 
 
 @pytest.fixture
-def things(tmp_path: Path, variables: dict[str, str]) -> shelf.Things:
+def target_files(tmp_path: Path, variables: dict[str, str]) -> file_backend.TargetFiles:
     """What lies on the shelf of a backend that somebody else might have."""
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "targets"
     folder.mkdir()
-    variables[shelf.FOLDER] = str(folder)
-    variables["PYTHONPATH"] = str(Path(shelf.__file__).parents[1])
-    return shelf.Things(folder)
+    variables[file_backend.FOLDER] = str(folder)
+    variables["PYTHONPATH"] = str(Path(file_backend.__file__).parents[1])
+    return file_backend.TargetFiles(folder)

@@ -12,7 +12,7 @@ TIME = 1_000_000_000
 Described = dict[bytes, tuple[object, ...]]
 
 
-def made(top: Path, files: dict[str, str]) -> Path:
+def write_tree(top: Path, files: dict[str, str]) -> Path:
     """Write files, all with the same time."""
     for name, text in files.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ def made(top: Path, files: dict[str, str]) -> Path:
     return top
 
 
-def described(top: Path) -> Described:
+def describe_tree(top: Path) -> Described:
     """Return the entries of a directory by the bytes of their names: permissions, time, and contents or target."""
     found: Described = {}
     for path in (top, *top.rglob("*")):
@@ -35,7 +35,7 @@ def described(top: Path) -> Described:
     return found
 
 
-def rich(top: Path) -> Path:
+def make_rich_tree(top: Path) -> Path:
     """Make a directory with all kinds of names, modes, links and sizes."""
     (top / "sub" / "deep" / "empty").mkdir(parents=True)
     (top / "many").mkdir()

@@ -10,7 +10,7 @@ from pathlib import Path
 from code_execution import ExecutionResult, execute_code
 from code_execution.limits import SCRIPT_GRACE
 from environments import BaseEnvironment
-from targets.renewal import having
+from targets.renew_check import grep_processes
 
 LONG = 60.0
 """Seconds for a loaded machine, beyond what is promised."""
@@ -23,7 +23,7 @@ def scripts_directories(env: BaseEnvironment) -> list[str]:
 
 def running(env: BaseEnvironment, word: str) -> str:
     """Return the processes of the target that have a word as an argument."""
-    return env.execute_oneshot(having(word)).output
+    return env.execute_oneshot(grep_processes(word)).output
 
 
 def run_within_limits(env: BaseEnvironment, code: str, timeout: float = 5.0, **options: object) -> ExecutionResult:

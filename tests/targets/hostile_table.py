@@ -20,8 +20,8 @@ from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import wait_until
 from targets.backends import docker, local
 from targets.hostile_scripts import scripts_directories
-from targets.processes import having as having_here
-from targets.renewal import having
+from targets.processes import processes_with
+from targets.renew_check import grep_processes
 
 Way = Literal["local socket", "local relay", "docker relay", "docker file"]
 WAYS: tuple[Way, ...] = ("local socket", "local relay", "docker relay", "docker file")
@@ -793,9 +793,9 @@ class Ground:
         """Return what is left of scripts."""
         if self.backend == "docker":
             words = ("marshal", "script[.]py", nap)
-            return "".join(self.env.execute_oneshot(having(word)).output for word in words)
+            return "".join(self.env.execute_oneshot(grep_processes(word)).output for word in words)
         place = f"{self.env.internal.scratch_directory()}/script-"
-        return "".join(str(each) for word in (place, nap) for each in having_here(word))
+        return "".join(str(each) for word in (place, nap) for each in processes_with(word))
 
     def _held(self) -> tuple[int, int]:
         return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))

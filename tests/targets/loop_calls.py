@@ -16,6 +16,7 @@ from typing import Any
 from environments import loop
 from environments.loop import Call, LoopThread
 from environments.output import Channel
+from targets.pause_log import PauseLog
 
 LONG = 60.0
 """Seconds that a test waits for what comes at once, also on a loaded machine."""
@@ -36,7 +37,7 @@ def end(thread: LoopThread) -> None:
     thread.loop.close()
 
 
-async def others_that_stay() -> list[asyncio.Task[Any]]:
+async def unfinished_tasks() -> list[asyncio.Task[Any]]:
     """Return the other tasks of the loop that do not end."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     return list((await asyncio.wait(others, timeout=LONG))[1]) if others else []
@@ -50,14 +51,14 @@ async def wait_for_ever() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def alone(work: Work) -> Call[Any]:
+def callerless_call(work: Work) -> Call[Any]:
     """A call without a caller."""
     return Call(work, None, lambda: None, wants_pieces=False)
 
 
-async def begun(work: Work) -> Call[Any]:
+async def begin_call(work: Work) -> Call[Any]:
     """Return a call without a caller, whose work has come to its first wait or to its end. On the loop."""
-    call = alone(work)
+    call = callerless_call(work)
     loop.current().begin(call)
     await asyncio.sleep(0)
     return call
@@ -72,38 +73,22 @@ def in_threads(*functions: Callable[[], object]) -> None:
         each.join(LONG)
 
 
-class Stream:
-    """A stream that is told to pause and to resume, which sets an event."""
-
-    def __init__(self, resumed: asyncio.Event | None = None) -> None:
-        self.told: list[str] = []
-        self._resumed = resumed
-
-    def pause(self) -> None:
-        self.told.append("pause")
-
-    def resume(self) -> None:
-        self.told.append("resume")
-        if self._resumed:
-            self._resumed.set()
-
-
-def offer(call: Call[Any], channel: Channel, data: bytes, stream: Stream | None = None) -> None:
+def offer(call: Call[Any], channel: Channel, data: bytes, stream: PauseLog | None = None) -> None:
     """Offer a piece of output to the callback of a call, as work does."""
     assert call.pieces is not None
-    call.pieces.offer(channel, data, stream or Stream())
+    call.pieces.offer(channel, data, stream or PauseLog())
 
 
-class Gone(Exception):
+class CallerLeft(Exception):
     """What is raised in the thread of a caller that leaves."""
 
 
 def leaving(after: threading.Event) -> Callable[..., None]:
-    """Return a callback for output that raises `Gone` once an event is set."""
+    """Return a callback for output that raises `CallerLeft` once an event is set."""
 
     def leave(channel: Channel, data: bytes) -> None:
         assert after.wait(LONG)
-        raise Gone
+        raise CallerLeft
 
     return leave
 
@@ -161,7 +146,7 @@ WHOLE = ["cancelled", "slept", "worked", "ended"]
 """The steps of abandoned work that was cancelled and has cleaned up."""
 
 
-class Things:
+class Resources:
     """What work makes, each of which is somebody's in the end."""
 
     def __init__(self) -> None:
@@ -202,6 +187,6 @@ def try_a_call(name):
 """
 
 
-def told_by(*parts: str) -> list[str]:
+def output_lines(*parts: str) -> list[str]:
     """Run a script after `BEGINNING`, and return the lines that it prints."""
     return output_of(BEGINNING, *parts).splitlines()

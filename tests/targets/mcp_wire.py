@@ -54,7 +54,7 @@ def call_of(tool: str, **arguments: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
 
 
-def begun(
+def open_request(
     url: str, message: object, token: str | None, *, method: str = "POST", **headers: str
 ) -> tuple[HTTPConnection, HTTPResponse]:
     """Send a request, and return the connection, which is to be closed, and what its answer begins with."""
@@ -71,9 +71,9 @@ def begun(
     return connection, connection.getresponse()
 
 
-def answered(url: str, message: object, token: str | None, **how: str) -> tuple[int, dict[str, str], str]:
+def request(url: str, message: object, token: str | None, **how: str) -> tuple[int, dict[str, str], str]:
     """Send a request, and return the status, the headers and the text of its answer."""
-    connection, response = begun(url, message, token, **how)
+    connection, response = open_request(url, message, token, **how)
     with closing(connection):
         return response.status, dict(response.headers), response.read().decode()
 
@@ -90,7 +90,7 @@ def files_to_open(most: int) -> Iterator[None]:
 
 
 @contextmanager
-def strangers(url: str, number: int) -> Iterator[None]:
+def half_open_connections(url: str, number: int) -> Iterator[None]:
     """Hold so many connections, which send the half of a request or nothing."""
     place = urlsplit(url)
     with ExitStack() as stack:
@@ -110,12 +110,12 @@ class Pipe:
         assert process.stdin and process.stdout
         self._to, self._from = process.stdin, process.stdout
 
-    def say(self, message: object) -> None:
+    def send(self, message: object) -> None:
         line = message if isinstance(message, bytes) else json.dumps(message).encode()
         self._to.write(line + b"\n")
         self._to.flush()
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """Return the next answer; each line is to be a message."""
         while True:
             message = json.loads(self._from.readline())

@@ -1,16 +1,25 @@
-"""A stream as far as it is paused and resumed."""
+"""Records how a stream is paused and resumed."""
 
 from __future__ import annotations
 
+import asyncio
+
 
 class PauseLog:
-    """Notes in `turns` how a stream is paused and resumed."""
+    """Records the calls of `pause` and `resume`, in place of a stream.
 
-    def __init__(self) -> None:
-        self.turns: list[str] = []
+    Args:
+        resumed: Is set by `resume`.
+    """
+
+    def __init__(self, resumed: asyncio.Event | None = None) -> None:
+        self.calls: list[str] = []
+        self._resumed = resumed
 
     def pause(self) -> None:
-        self.turns.append("pause")
+        self.calls.append("pause")
 
     def resume(self) -> None:
-        self.turns.append("resume")
+        self.calls.append("resume")
+        if self._resumed:
+            self._resumed.set()

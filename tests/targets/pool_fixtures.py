@@ -10,7 +10,7 @@ import pytest
 
 from environments import Pool
 from environments.pool import backoff
-from targets.moody_environment import BACKEND, Mood, MoodyEnvironment
+from targets.scripted_starts import BACKEND, ScriptedStartEnvironment, StartScript
 
 MakePool = Callable[..., Pool]
 
@@ -35,16 +35,16 @@ def make(tmp_path: Path) -> Iterator[MakePool]:
 
 
 @pytest.fixture
-def mood(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mood]:
-    """The mood of a backend that fails as it is told. Its starts are tried again soon, and are nobody else's."""
+def starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[StartScript]:
+    """The starts of a backend that fails as it is told. Its starts are tried again soon, and are nobody else's."""
     monkeypatch.setattr(backoff, "FIRST_DELAY", 0.01)
     monkeypatch.setattr(backoff, "LONGEST_DELAY", 0.05)
-    MoodyEnvironment.mood, MoodyEnvironment.place = Mood(), uuid.uuid4().hex
-    yield MoodyEnvironment.mood
-    MoodyEnvironment.mood.may_start.set()
+    ScriptedStartEnvironment.starts, ScriptedStartEnvironment.place = StartScript(), uuid.uuid4().hex
+    yield ScriptedStartEnvironment.starts
+    ScriptedStartEnvironment.starts.may_start.set()
 
 
 @pytest.fixture
-def moody(make: MakePool, mood: Mood) -> MakePool:
+def scripted_pool(make: MakePool, starts: StartScript) -> MakePool:
     """Makes pools of that backend."""
     return lambda *numbers, **named: make({"backend": BACKEND}, *numbers, **named)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import psutil
 
+from environments import BaseEnvironment
 from environments.conformance.check import wait_until
 
 
-def having(argument: str) -> list[psutil.Process]:
+def processes_with(argument: str) -> list[psutil.Process]:
     """Return the processes that have a text among their arguments, or in one of them."""
     found = []
     for folder in Path("/proc").iterdir():  # psutil looks at each in a tenth of the speed
@@ -22,7 +23,7 @@ def having(argument: str) -> list[psutil.Process]:
 
 def sleepers(seconds: str) -> list[psutil.Process]:
     """Return the processes that are a `sleep` of so many seconds."""
-    return [process for process in having(seconds) if _arguments(process) == ["sleep", seconds]]
+    return [process for process in processes_with(seconds) if _arguments(process) == ["sleep", seconds]]
 
 
 def _arguments(process: psutil.Process) -> list[str]:
@@ -41,4 +42,9 @@ def is_dead(pid: int) -> bool:
 
 def all_gone(argument: str) -> bool:
     """Whether no process has a text in its arguments, at the latest after two seconds."""
-    return wait_until(lambda: not having(argument), 2)
+    return wait_until(lambda: not processes_with(argument), 2)
+
+
+def newest_pid(env: BaseEnvironment) -> int:
+    """Return the id of the newest process of a target. The look starts a process of its own."""
+    return int(env.execute_oneshot("read -r _ _ _ _ newest </proc/loadavg; echo $newest").output)

@@ -1,4 +1,4 @@
-"""A person at a terminal, which is a real pseudo-terminal, and a program that has it as its own."""
+"""A user at a terminal, which is a real pseudo-terminal, and a program that has it as its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 90.0
 """Seconds to wait for what is to be seen, on a loaded machine."""
 
 
-class Person:
+class TerminalUser:
     """Types and looks.
 
     Args:
@@ -35,7 +35,7 @@ class Person:
         self._screen, self._theirs = os.openpty()
         self._open: list[int] = [self._screen, self._theirs]
         self.resize(rows, columns)
-        self.found_settings = self.settings()
+        self.initial_settings = self.settings()
         """Those of the terminal before the program."""
         self._seen = b""
         self.all = b""
@@ -58,7 +58,7 @@ class Person:
         """Press keys."""
         os.write(self._screen, text.encode())
 
-    def sees(self, pattern: str) -> str:
+    def expect(self, pattern: str) -> str:
         """Wait until a regular expression matches what was shown since the last time, and return the match."""
         deadline = time.monotonic() + PATIENCE
         while not (found := re.search(pattern.encode(), self._seen)):
@@ -79,7 +79,7 @@ class Person:
                 break
         return False
 
-    def sees_the_end(self) -> int:
+    def wait_for_exit(self) -> int:
         """Wait for the program's end and return its exit code."""
         deadline = time.monotonic() + PATIENCE
         while self._look(deadline):
@@ -92,9 +92,9 @@ class Person:
         return not select.select([], [self._theirs], [], 0)[1]
 
     @property
-    def has_terminal_as_it_was(self) -> bool:
+    def has_initial_settings(self) -> bool:
         """Whether the terminal's settings are those it had before the program."""
-        return self.settings() == self.found_settings
+        return self.settings() == self.initial_settings
 
     def settings(self) -> list[Any]:
         """Return the terminal's settings, see tcgetattr(3)."""

@@ -44,7 +44,7 @@ LONG = 600
 
 
 @dataclass
-class Held:
+class SessionModel:
     """What a session holds."""
 
     cwd: str
@@ -100,16 +100,16 @@ class Cd:
     place: str
     """One of `DIRECTORIES`, or `-`."""
 
-    def text(self, held: Held, root: str) -> str:
+    def text(self, model: SessionModel, root: str) -> str:
         if self.place == "-":
-            return "cd - >/dev/null" if held.old_cwd else ":"
+            return "cd - >/dev/null" if model.old_cwd else ":"
         return f"cd {shlex.quote(f'{root}/{self.place}')}"
 
-    def apply(self, held: Held, root: str) -> None:
+    def apply(self, model: SessionModel, root: str) -> None:
         if self.place != "-":
-            held.enter(f"{root}/{self.place}")
-        elif held.old_cwd:
-            held.enter(held.old_cwd)
+            model.enter(f"{root}/{self.place}")
+        elif model.old_cwd:
+            model.enter(model.old_cwd)
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,11 @@ class Assign:
     value: str
     export: bool = False
 
-    def text(self, held: Held, root: str) -> str:
+    def text(self, model: SessionModel, root: str) -> str:
         return f"{'export ' if self.export else ''}{self.name}={shlex.quote(self.value)}"
 
-    def apply(self, held: Held, root: str) -> None:
-        held.assign(self.name, self.value, self.export)
+    def apply(self, model: SessionModel, root: str) -> None:
+        model.assign(self.name, self.value, self.export)
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,13 @@ class Define:
     here: bool = False
     """Whether the word is in a here-document, which a shell that reports its functions has to put behind the line."""
 
-    def text(self, held: Held, root: str) -> str:
+    def text(self, model: SessionModel, root: str) -> str:
         if self.here:
             return f"{self.name}() {{ cat <<'HX_END'; }}\n{self.word}\nHX_END\n"
         return f"{self.name}() {{ printf '%s\\n' {shlex.quote(self.word)}; }}"
 
-    def apply(self, held: Held, root: str) -> None:
-        held.functions[self.name] = self.word
+    def apply(self, model: SessionModel, root: str) -> None:
+        model.functions[self.name] = self.word
 
 
 @dataclass(frozen=True)
@@ -146,23 +146,23 @@ class Alias:
     name: str
     word: str
 
-    def text(self, held: Held, root: str) -> str:
+    def text(self, model: SessionModel, root: str) -> str:
         printed = f"printf '%s\\n' {shlex.quote(self.word)}"
         return f"alias {self.name}={shlex.quote(printed)}"
 
-    def apply(self, held: Held, root: str) -> None:
-        held.aliases[self.name] = self.word
+    def apply(self, model: SessionModel, root: str) -> None:
+        model.aliases[self.name] = self.word
 
 
 @dataclass(frozen=True)
 class Umask:
     mask: str
 
-    def text(self, held: Held, root: str) -> str:
+    def text(self, model: SessionModel, root: str) -> str:
         return f"umask {self.mask}"
 
-    def apply(self, held: Held, root: str) -> None:
-        held.mask = self.mask
+    def apply(self, model: SessionModel, root: str) -> None:
+        model.mask = self.mask
 
 
 @dataclass(frozen=True)
@@ -170,29 +170,29 @@ class Option:
     name: str
     on: bool = True
 
-    def text(self, held: Held, root: str) -> str:
+    def text(self, model: SessionModel, root: str) -> str:
         if self.name == "posix" and not self.on:
             return "set +o posix; shopt -s expand_aliases"  # which a bash then forgets
         return f"set {'-' if self.on else '+'}o {self.name}"
 
-    def apply(self, held: Held, root: str) -> None:
+    def apply(self, model: SessionModel, root: str) -> None:
         if self.on:
-            held.options.add(self.name)
+            model.options.add(self.name)
         else:
-            held.options.discard(self.name)
+            model.options.discard(self.name)
 
 
 @dataclass(frozen=True)
 class Unset:
     name: str
 
-    def text(self, held: Held, root: str) -> str:
+    def text(self, model: SessionModel, root: str) -> str:
         if self.name in ALIASES:
             return f"unalias {self.name} 2>/dev/null || :"
         return f"unset {'-f' if self.name in FUNCTIONS else '-v'} {self.name}"
 
-    def apply(self, held: Held, root: str) -> None:
-        for names in (held.variables, held.functions, held.aliases):
+    def apply(self, model: SessionModel, root: str) -> None:
+        for names in (model.variables, model.functions, model.aliases):
             names.pop(self.name, None)
 
 
@@ -226,8 +226,8 @@ class Ending:
     def text(self) -> str:
         return {"return": ":", "fail": f"(exit {self.code})", "exit": f"exit {self.code}"}[self.how]
 
-    def ends_shell(self, held: Held) -> bool:
-        return self.how == "exit" or (self.how == "fail" and "errexit" in held.options)
+    def ends_shell(self, model: SessionModel) -> bool:
+        return self.how == "exit" or (self.how == "fail" and "errexit" in model.options)
 
 
 endings = st.just(Ending()) | st.builds(Ending, st.sampled_from(("fail", "exit")), st.sampled_from((1, 3, 124, 130)))
@@ -248,7 +248,7 @@ class Target:
 
     make: Callable[[], BaseEnvironment]
     bash: bool = True
-    tells_late: bool = False
+    reports_late: bool = False
     """Whether it takes time until the end of a process is known here. What is sent meanwhile ends with it."""
     lose: Callable[[BaseEnvironment], None] | None = None
 
@@ -272,8 +272,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.root = f"/tmp/hx-{secrets.token_hex(6)}"
         made = " ".join(shlex.quote(f"{self.root}/{name}") for name in DIRECTORIES[:-1])
         found = self.env.execute_oneshot(f"mkdir -p {made} && ln -s one {self.root}/link && umask", timeout=LONG)
-        self.fresh = Held(self.env.cwd, found.output.strip())
-        self.held = copy.deepcopy(self.fresh)
+        self.fresh = SessionModel(self.env.cwd, found.output.strip())
+        self.model = copy.deepcopy(self.fresh)
 
     def end(self) -> None:
         self.env.execute_oneshot(f"rm -r {self.root}", timeout=LONG)
@@ -296,12 +296,12 @@ class SessionMachine(RuleBasedStateMachine):
     @invariant()
     def the_working_directory_is_known(self) -> None:
         self.rounds += 1
-        assert self.env.cwd == self.held.cwd
+        assert self.env.cwd == self.model.cwd
 
     # What the model says.
 
     def shell_replaced(self) -> None:
-        self.held.shell_replaced(with_functions=self.target.bash)
+        self.model.shell_replaced(with_functions=self.target.bash)
 
     def command_was_ended(self) -> None:
         """A bash leaves the command and goes on, another shell ends."""
@@ -315,40 +315,40 @@ class SessionMachine(RuleBasedStateMachine):
         self, result: CommandResult, output: str, exit_code: int = 0, reason: str = "", cwd: str | None = None
     ) -> None:
         found = (result.output, result.exit_code, result.timed_out, result.interrupted, result.cwd)
-        expected = (output, exit_code, reason == "timeout", reason == "interrupt", cwd or self.held.cwd)
+        expected = (output, exit_code, reason == "timeout", reason == "interrupt", cwd or self.model.cwd)
         assert found == expected, f"{result} is not {expected}"  # pytest shows nothing of this module's
 
     def changed(self, change: Change, place: str | None) -> tuple[str, str]:
         """Note what a command changes, and return its text and the directory it ends in."""
         if isinstance(change, Option) and not self.target.bash and change.name not in PLAIN_OPTIONS:
-            return ":", self.path(place) or self.held.cwd
-        held, where = self.held, (self.held.cwd, self.held.old_cwd)
+            return ":", self.path(place) or self.model.cwd
+        model, where = self.model, (self.model.cwd, self.model.old_cwd)
         if place:
-            held.enter(f"{self.root}/{place}")
-        text = change.text(held, self.root)
-        change.apply(held, self.root)
-        cwd = held.cwd
+            model.enter(f"{self.root}/{place}")
+        text = change.text(model, self.root)
+        change.apply(model, self.root)
+        cwd = model.cwd
         if place:
-            held.cwd, held.old_cwd = where
+            model.cwd, model.old_cwd = where
         return text, cwd
 
     # Commands that end by themselves.
 
     @rule()
     def look(self) -> None:
-        self.expect(self.env.execute(REPORT, timeout=LONG), self.held.report())
+        self.expect(self.env.execute(REPORT, timeout=LONG), self.model.report())
 
     @rule(change=any_change, ending=endings, place=places)
     def change(self, change: Change, ending: Ending, place: str | None = None) -> None:
         text, cwd = self.changed(change, place)
         result = self.env.execute(f"{text}\n{ending.text}", cwd=self.path(place), timeout=LONG)
-        if ending.ends_shell(self.held):
+        if ending.ends_shell(self.model):
             self.shell_replaced()
         self.expect(result, "", ending.code, cwd=cwd)
 
     @rule(first=any_change, second=any_change)
     def look_and_change(self, first: Change, second: Change) -> None:
-        output = self.held.report()
+        output = self.model.report()
         texts = [self.changed(change, None)[0] for change in (first, second)]
         self.expect(self.env.execute("\n".join([REPORT, *texts]), timeout=LONG), output)
 
@@ -363,7 +363,7 @@ class SessionMachine(RuleBasedStateMachine):
             env={name: value},
             timeout=LONG,
         )
-        if ending.ends_shell(self.held):
+        if ending.ends_shell(self.model):
             self.shell_replaced()
         self.expect(result, value * 2, ending.code, cwd=cwd)
 
@@ -383,7 +383,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(change=any_change, ending=endings, place=places)
     def run_beside(self, change: Change, ending: Ending, place: str | None = None) -> None:
-        cwd = self.path(place) or self.held.cwd
+        cwd = self.path(place) or self.model.cwd
         there = copy.deepcopy(self.fresh)
         there.cwd = cwd
         text = change.text(there, self.root)
@@ -396,7 +396,7 @@ class SessionMachine(RuleBasedStateMachine):
     def start(self, stdin: str, code: int) -> None:
         process = self.env.start(f"pwd; exit {code}", stdin=stdin)  # type: ignore[arg-type]
         assert process.wait(LONG) == code
-        assert process.read() == f"{self.held.cwd}\n"
+        assert process.read() == f"{self.model.cwd}\n"
 
     @rule()
     def start_and_talk(self) -> None:
@@ -417,7 +417,7 @@ class SessionMachine(RuleBasedStateMachine):
         # On a loaded machine the time may be up before there is any output.
         assert result.output in ("so far\n", "")
         self.expect(result, result.output, TIMEOUT_EXIT_CODE, "timeout", cwd=result.cwd)
-        assert result.cwd == (self.path(place) or self.held.cwd) or not result.output
+        assert result.cwd == (self.path(place) or self.model.cwd) or not result.output
 
     @rule(change=any_change, place=places, beside=st.booleans())
     def interrupt(self, change: Change, place: str | None = None, beside: bool = False) -> None:
@@ -489,9 +489,10 @@ class SessionMachine(RuleBasedStateMachine):
         assert pid.isdigit()
         # It says what it holds behind a command's end, and is then to read. One that is not reaped yet is dead too.
         state = f"cut -d ' ' -f 3 /proc/{pid}/stat 2>/dev/null"
+        pause = 0.3 if self.target.reports_late else 0
         killed = self.env.execute_oneshot(
             f'until [ "$({state})" = S ]; do :; done; kill -9 {pid}\n'
-            f'while s=$({state}); [ "$s" ] && [ "$s" != Z ]; do :; done\nsleep {0.3 if self.target.tells_late else 0}',
+            f'while s=$({state}); [ "$s" ] && [ "$s" != Z ]; do :; done\nsleep {pause}',
             timeout=LONG,
         )
         assert (killed.output, killed.exit_code) == ("", 0)

@@ -18,7 +18,7 @@ from hermes_env.cli.copying import download_stream, upload_stream
 from hermes_env.cli.exec import Ending, run_streamed
 from hermes_env.cli.shell import InteractiveSession
 from hermes_env.cli.streams import LiveOutput
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 BYTES = bytes(range(256)) * 4000
 
@@ -96,7 +96,9 @@ def check_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str
                 signal.raise_signal(signal.SIGWINCH)
                 os.write(screen, b"go\n")
                 assert window.shows(b"20 66")
-                assert wait_until(lambda: having(nap), 60)  # a shell heeds its trap only behind what it has started
+                assert wait_until(
+                    lambda: processes_with(nap), 60
+                )  # a shell runs a trap only after its foreground child
                 os.write(screen, b"\x03")
                 assert code.result(60) in (7, 130), "Singularity's own program in front of it is interrupted as well"
             finally:

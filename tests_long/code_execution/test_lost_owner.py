@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import targets
 from targets.engines import PYTHON_IMAGE, require_docker
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.conformance.check import wait_until
 from environments.docker import DockerEnvironment
@@ -44,11 +44,11 @@ def test_nothing_is_left_of_a_script_whose_owner_was_killed(backend: str, transp
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=variables, text=True) as owner:
         assert owner.stdout
         _, place = owner.stdout.readline().split()
-        assert len(having(nap)) >= 2
+        assert len(processes_with(nap)) >= 2
         owner.kill()
     environment = DockerEnvironment if backend == "docker" else LocalEnvironment
     for target in environment.list_targets():
         if target.pid == owner.pid and target.use == "orphan":
             target.collect()
-    assert wait_until(lambda: having(nap) == [], 30)
+    assert wait_until(lambda: processes_with(nap) == [], 30)
     assert not Path(place).exists() or backend == "docker"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from targets.processes import having
+from targets.processes import processes_with
 
 from code_execution import execute_code
 from environments import BaseEnvironment
@@ -20,4 +20,4 @@ def test_a_timed_out_script_that_ignores_the_signal_is_ended(env: BaseEnvironmen
     result = execute_code(STUBBORN.format(nap), env=env, timeout=8)  # Python starts in less, also under load
     assert (result.status, result.exit_code) == ("timeout", 124)
     assert result.output == "begun\nScript timed out after 8s and was killed."
-    assert having(nap) == []
+    assert processes_with(nap) == []

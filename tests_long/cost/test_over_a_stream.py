@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from targets.backends import docker, singularity, ssh
-from targets.counted_stream import Traffic, counted
+from targets.stream_traffic import Traffic, count_traffic
 
 from code_execution import execute_code
 from cost.budget import OVER_A_STREAM, excess
@@ -89,7 +89,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder: Path = tmp_path_factory.mktemp(request.param)
     subject: Subject
     with (
-        counted(backend_class(request.param)) as traffic,
+        count_traffic(backend_class(request.param)) as traffic,
         ENGINES[request.param](folder) as subject,
         subject.make(timeout=100) as env,
     ):

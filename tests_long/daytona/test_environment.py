@@ -13,7 +13,7 @@ import pytest
 from standins.control import StandIn
 from standins.daytona_client import client
 from standins.in_process import threads_of_streams, use_and_be_killed, use_and_leave
-from targets.processes import having
+from targets.processes import processes_with
 
 from code_execution import execute_code
 from environments import EnvironmentStartError, UnsupportedError, create_environment
@@ -193,7 +193,7 @@ def test_what_a_killed_process_kept_is_taken_up_without_its_processes(killed, ma
     killed("again", "kept")
     env = make(task_id="again", container_persistent=True)
     assert env.execute("cat ~/file").output == "mine\n"
-    assert having(nap) == []
+    assert processes_with(nap) == []
     sandbox = sandbox_of(env)
     env.cleanup()
     sandbox.delete()

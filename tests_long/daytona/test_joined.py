@@ -8,7 +8,7 @@ import pytest
 from standins.control import StandIn
 from standins.daytona_client import client
 from standins.in_process import Make
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments import EnvironmentLostError, EnvironmentStartError
 from environments.daytona import DaytonaEnvironment
@@ -34,7 +34,7 @@ def test_nothing_of_ours_is_left_and_the_sandbox_runs_on(sandbox, make: Make, na
     assert not (env.owns_all_processes or env.stop_ends_all or env.capabilities.enforced_limits)
     assert sandbox.id not in [target.id for target in DaytonaEnvironment.list_targets()]
     env.cleanup()
-    assert not having(nap)
+    assert not processes_with(nap)
     other.cleanup()
     assert sandbox.process.exec("ls ~").result == "file\n"
     sandbox.refresh_data()

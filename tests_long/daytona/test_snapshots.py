@@ -10,7 +10,7 @@ from standins.control import StandIn
 from standins.daytona_client import client
 from standins.faults import Fault
 from standins.in_process import Make
-from targets.forked import check_forks
+from targets.fork_check import check_forks
 
 from environments import Pool, TerminalError, UnsupportedError, load_settings
 from environments.daytona import DaytonaEnvironment

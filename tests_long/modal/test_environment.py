@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from standins.control import StandIn
 from standins.in_process import threads_of_streams, use_and_be_killed, use_and_leave
-from targets.processes import having
+from targets.processes import processes_with
 
 from code_execution import execute_code
 from environments import EnvironmentStartError, UnsupportedError
@@ -144,10 +144,10 @@ def test_kept_files_are_used_by_one_process_at_a_time(make):
 def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(service, make, killed, nap):
     killed("taken", "kept")
     (before,) = running(service, "taken")
-    assert wait_until(lambda: len(having(nap)) == 1)  # the process may not have begun yet
+    assert wait_until(lambda: len(processes_with(nap)) == 1)  # the process may not have begun yet
     env = make(task_id="taken", container_persistent=True)
     assert env.execute("cat ~/file").output == "mine\n"
-    assert having(nap) == []
+    assert processes_with(nap) == []
     (after,) = running(service, "taken")
     assert before["id"] == after["id"]
     assert before["tags"]["hermes-owner"] != after["tags"]["hermes-owner"]

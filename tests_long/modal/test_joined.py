@@ -6,7 +6,7 @@ import modal
 import pytest
 from standins.control import StandIn
 from standins.in_process import Make
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments import EnvironmentLostError, EnvironmentStartError, UnsupportedError
 from environments.modal import ModalEnvironment
@@ -30,7 +30,7 @@ def test_nothing_of_ours_is_left_and_the_sandbox_runs_on(sandbox, make: Make, na
     assert not (env.owns_all_processes or env.stop_ends_all or env.capabilities.enforced_limits)
     assert sandbox.object_id not in [target.id for target in ModalEnvironment.list_targets()]
     env.cleanup()
-    assert not having(nap)
+    assert not processes_with(nap)
     assert other.execute("ls ~").output == "file\n"
     other.cleanup()
     assert sandbox.poll() is None

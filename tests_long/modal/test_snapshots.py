@@ -9,7 +9,7 @@ import pytest
 from standins.control import StandIn
 from standins.faults import Fault
 from standins.in_process import Make
-from targets.forked import check_forks
+from targets.fork_check import check_forks
 
 from environments import Pool, TerminalError, load_settings
 from environments.found_target import FoundTarget

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from docker.errors import APIError
 from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
-from targets.processes import having
+from targets.processes import processes_with
 from targets.ssh_server import SSHServer
 
 from environments import create_environment
@@ -59,11 +59,11 @@ def test_what_runs_ends_with_the_program(engine: Engine, server: SSHServer) -> N
         assert program.stdout
         target = program.stdout.readline().strip()
         assert program.stdout.readline() == "on\n"
-        assert wait_until(lambda: len(having(word)) >= 3, 30)  # this program, and its children
+        assert wait_until(lambda: len(processes_with(word)) >= 3, 30)  # this program, and its children
         program.kill()
         program.wait()
     try:
-        assert wait_until(lambda: not having(word), 30)  # takes 2.9 s
+        assert wait_until(lambda: not processes_with(word), 30)  # takes 2.9 s
     finally:
         engine(target)
 
@@ -74,9 +74,9 @@ def test_what_runs_in_the_background_outlives_a_link_that_drops(engine: Engine, 
     with create_environment(**engine(), **server.over) as env:
         env.prepare()
         env.execute(f"(exec -a {word} sleep 1000) >/dev/null 2>&1 &")
-        assert wait_until(lambda: len(having(word)) == 1, 30)
+        assert wait_until(lambda: len(processes_with(word)) == 1, 30)
         for _ in range(2):
             server.kill_connections()
             time.sleep(4)  # by then, the end of a program would have ended the command
-            assert len(having(word)) == 1
+            assert len(processes_with(word)) == 1
         env.execute("true")

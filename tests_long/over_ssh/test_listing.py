@@ -6,7 +6,7 @@ import os
 
 import pytest
 from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
-from targets.processes import having
+from targets.processes import processes_with
 from targets.ssh_server import SSHServer
 
 from environments import create_environment
@@ -34,7 +34,7 @@ def test_an_environment_there_is_found_and_its_processes_are_ended_by_force(nap:
         assert (target.kind, target.state, target.use) == ("environment", "running", "live")
         assert target.place == os.environ["TERMINAL_SSH_HOST"]
         target.remove(True)
-        assert not having(nap)
+        assert not processes_with(nap)
 
 
 def test_a_container_there_is_found_and_removed(monkeypatch) -> None:

@@ -7,16 +7,16 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from targets.borrowing import LONG, Borrower
+from targets.lease_threads import LONG, LeaseThread
 from targets.processes import all_gone
 
 
-def test_there_are_never_more_than_max(moody, mood) -> None:
-    pool = moody(min=2, max=3)
+def test_there_are_never_more_than_max(scripted_pool, starts) -> None:
+    pool = scripted_pool(min=2, max=3)
     with ThreadPoolExecutor(12) as threads:
-        done = [threads.submit(lambda: Borrower(pool).join()) for _ in range(24)]
+        done = [threads.submit(lambda: LeaseThread(pool).join()) for _ in range(24)]
     assert [each.result() for each in done] == ["works\n"] * 24
-    assert mood.most_up <= 3
+    assert starts.most_up <= 3
     assert pool.stats().started >= 24
 
 
@@ -24,7 +24,7 @@ def test_60_borrowers_share_8_environments(make) -> None:
     pool = make(max=8, uses=20)
 
     def echo(number: int) -> object:
-        return Borrower(pool, lambda env: env.execute(f"echo {number}").output).join()
+        return LeaseThread(pool, lambda env: env.execute(f"echo {number}").output).join()
 
     with ThreadPoolExecutor(60) as threads:
         done = list(threads.map(echo, range(60)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from targets.backends import Backend, local, without_bash
 from targets.processes import all_gone
-from targets.renewal import check_that_a_used_environment_begins_anew
+from targets.renew_check import check_renew
 
 from environments import create_environment
 from environments.shell.kill import ProcessTree
@@ -16,7 +16,7 @@ from environments.shell.kill import ProcessTree
 @pytest.mark.parametrize("backend", [local, without_bash], ids=lambda backend: backend.__name__)
 def test_a_used_environment_begins_anew(backend: Backend, tmp_path: Path, nap: str) -> None:
     with backend(tmp_path) as subject:
-        check_that_a_used_environment_begins_anew(subject, nap)
+        check_renew(subject, nap)
 
 
 def test_no_shell_looks_for_what_is_left_on_this_machine(monkeypatch: pytest.MonkeyPatch, nap: str) -> None:

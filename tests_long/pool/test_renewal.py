@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from targets.backends import Backend, daytona, modal, per_command
-from targets.renewal import check_that_a_used_environment_begins_anew
+from targets.renew_check import check_renew
 
 
 @pytest.mark.parametrize("backend", [daytona, modal, per_command], ids=lambda backend: backend.__name__)
 def test_a_used_environment_begins_anew(backend: Backend, tmp_path: Path, nap: str) -> None:
     with backend(tmp_path) as subject:
-        check_that_a_used_environment_begins_anew(subject, nap)
+        check_renew(subject, nap)

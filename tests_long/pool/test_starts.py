@@ -6,7 +6,7 @@ import errno
 import time
 
 import pytest
-from targets.borrowing import Borrower, all_lent, until
+from targets.lease_threads import LeaseThread, all_leased, until
 
 from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError
 from environments.errors import StartStoppedError, without_cause
@@ -24,13 +24,13 @@ class AnswerError(Exception):
 
 
 def refused(status: int = 503) -> EnvironmentStartError:
-    error = EnvironmentStartError("backend 'moody': no target can be started")
+    error = EnvironmentStartError("backend 'scripted': no target can be started")
     error.__cause__ = AnswerError(status)
     return error
 
 
 def wrong() -> EnvironmentStartError:
-    return EnvironmentStartError("backend 'moody' has no image nowhere")
+    return EnvironmentStartError("backend 'scripted' has no image nowhere")
 
 
 # The meaning of an error.
@@ -49,7 +49,7 @@ def test_what_may_pass_is_told_from_what_will_not() -> None:
         (OSError(errno.EMFILE, "Too many open files"), Verdict.BUSY),
         (wrong(), Verdict.PERMANENT),
         (SettingsError("too many words for a setting"), Verdict.PERMANENT),
-        (UnsupportedError("backend 'moody' has no quota"), Verdict.PERMANENT),
+        (UnsupportedError("backend 'scripted' has no quota"), Verdict.PERMANENT),
         (EnvironmentLostError("it went away"), Verdict.TRANSIENT),
         (StartStoppedError("the start was stopped"), Verdict.TRANSIENT),
         (RuntimeError("of a backend's own"), Verdict.TRANSIENT),
@@ -66,86 +66,86 @@ def test_pauses_grow_up_to_a_limit() -> None:
 # The effect of an error.
 
 
-def test_an_engine_that_has_too_much_to_do_is_asked_again(moody, mood) -> None:
-    mood.errors.extend(refused() for _ in range(3))
-    pool = moody()
-    assert Borrower(pool).join() == "works\n"
-    assert mood.tries == 4 and pool.stats().failed == 3
+def test_an_engine_that_has_too_much_to_do_is_asked_again(scripted_pool, starts) -> None:
+    starts.errors.extend(refused() for _ in range(3))
+    pool = scripted_pool()
+    assert LeaseThread(pool).join() == "works\n"
+    assert starts.tries == 4 and pool.stats().failed == 3
 
 
-def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(moody, mood) -> None:
-    mood.may_start.clear()
-    mood.errors.extend(refused() for _ in range(8 + 3))
-    pool = moody(max=8)
-    borrowers = [Borrower(pool) for _ in range(8)]
-    assert until(lambda: mood.starting == 8)
-    mood.may_start.set()
+def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(scripted_pool, starts) -> None:
+    starts.may_start.clear()
+    starts.errors.extend(refused() for _ in range(8 + 3))
+    pool = scripted_pool(max=8)
+    borrowers = [LeaseThread(pool) for _ in range(8)]
+    assert until(lambda: starts.starting == 8)
+    starts.may_start.set()
     assert [each.join() for each in borrowers] == ["works\n"] * 8
-    assert mood.together[8:12] == [1, 1, 1, 1], "the one finds out for the others"
+    assert starts.together[8:12] == [1, 1, 1, 1], "the one finds out for the others"
 
 
-def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(moody, mood, monkeypatch) -> None:
+def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr(pool_module, "REFUSALS", 3)
-    mood.always = refused()
-    pool = moody()
-    errors = [each.join() for each in (Borrower(pool), Borrower(pool))]
+    starts.always = refused()
+    pool = scripted_pool()
+    errors = [each.join() for each in (LeaseThread(pool), LeaseThread(pool))]
     assert [type(each) for each in errors] == [EnvironmentStartError] * 2
     assert errors[0] is not errors[1], "each thread has a traceback of its own"
-    assert mood.tries >= 3
+    assert starts.tries >= 3
 
 
-def test_a_wait_that_ends_before_says_that_the_engine_refuses(moody, mood, monkeypatch) -> None:
+def test_a_wait_that_ends_before_says_that_the_engine_refuses(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr(pool_module, "REFUSALS", 10**6)
-    mood.always = refused()
-    waiting = Borrower(moody(), timeout=0.3)
-    assert "the last start was refused: backend 'moody': no target can be started" in str(waiting.join())
+    starts.always = refused()
+    waiting = LeaseThread(scripted_pool(), timeout=0.3)
+    assert "the last start was refused: backend 'scripted': no target can be started" in str(waiting.join())
 
 
-def test_what_is_wrong_is_told_to_all_who_wait_at_once(moody, mood) -> None:
-    mood.may_start.clear()
-    mood.always = wrong()
-    pool = moody(max=1)
-    borrowers = [Borrower(pool) for _ in range(5)]
+def test_what_is_wrong_is_told_to_all_who_wait_at_once(scripted_pool, starts) -> None:
+    starts.may_start.clear()
+    starts.always = wrong()
+    pool = scripted_pool(max=1)
+    borrowers = [LeaseThread(pool) for _ in range(5)]
     assert until(lambda: pool.stats().waiting == 5)
-    mood.may_start.set()
+    starts.may_start.set()
     assert [str(each.join()) for each in borrowers] == [str(wrong())] * 5
-    assert mood.tries == 1
-    mood.always = None
-    assert Borrower(pool).join() == "works\n", "who comes later tries again"
+    assert starts.tries == 1
+    starts.always = None
+    assert LeaseThread(pool).join() == "works\n", "who comes later tries again"
 
 
-def test_a_failure_by_chance_is_told_to_one(moody, mood) -> None:
-    mood.may_start.clear()
-    mood.errors.append(EnvironmentLostError("it went away"))
-    pool = moody(max=1)
-    borrowers = [Borrower(pool) for _ in range(3)]
+def test_a_failure_by_chance_is_told_to_one(scripted_pool, starts) -> None:
+    starts.may_start.clear()
+    starts.errors.append(EnvironmentLostError("it went away"))
+    pool = scripted_pool(max=1)
+    borrowers = [LeaseThread(pool) for _ in range(3)]
     assert until(lambda: pool.stats().waiting == 3)
-    mood.may_start.set()
+    starts.may_start.set()
     came = [each.join() for each in borrowers]
     assert sorted(map(str, came)) == ["it went away", "works\n", "works\n"]
 
 
-def test_a_pool_that_cannot_be_stocked_does_not_try_without_pause(moody, mood, monkeypatch) -> None:
+def test_a_pool_that_cannot_be_stocked_does_not_try_without_pause(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr("environments.pool.backoff.FIRST_DELAY", 3600.0)
     monkeypatch.setattr("environments.pool.backoff.LONGEST_DELAY", 3600.0)
-    mood.always = wrong()
-    pool = moody(min=1)
+    starts.always = wrong()
+    pool = scripted_pool(min=1)
     assert until(lambda: pool.stats().failed == 1)
     with pytest.raises(EnvironmentStartError, match="nowhere"), pool.environment():
         pass
-    assert mood.tries == 2, "one for the stock, and one for who asked"
+    assert starts.tries == 2, "one for the stock, and one for who asked"
 
 
 # Concurrency and rate.
 
 
-def test_starts_of_all_pools_in_one_place_count(moody, mood) -> None:
-    mood.may_start.clear()
-    pools = [moody(min=4, max_starting=2), moody(min=4, max_starting=2)]
-    assert until(lambda: mood.starting == 2)
-    mood.may_start.set()
+def test_starts_of_all_pools_in_one_place_count(scripted_pool, starts) -> None:
+    starts.may_start.clear()
+    pools = [scripted_pool(min=4, max_starting=2), scripted_pool(min=4, max_starting=2)]
+    assert until(lambda: starts.starting == 2)
+    starts.may_start.set()
     assert until(lambda: all(pool.stats().idle == 4 for pool in pools))
-    assert mood.most_starting == 2
+    assert starts.most_starting == 2
 
 
 def test_starts_of_a_place_have_a_pause_between_them() -> None:
@@ -165,8 +165,8 @@ def test_who_waits_for_a_place_is_told_when_a_start_has_ended() -> None:
     assert place.begin(limits) == 0
 
 
-def test_a_pool_that_starts_few_a_second_serves_all_the_same(moody, mood) -> None:
-    pool = moody(max=4, start_rate=50.0)
+def test_a_pool_that_starts_few_a_second_serves_all_the_same(scripted_pool, starts) -> None:
+    pool = scripted_pool(max=4, start_rate=50.0)
     began = time.monotonic()
-    with all_lent(pool, 4):
+    with all_leased(pool, 4):
         assert time.monotonic() - began >= 3 / 50

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 from targets.local_shells import local
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments import BaseEnvironment
 from environments.conformance.check import unique, wait_until
@@ -37,7 +37,7 @@ def test_two_thousand_processes_are_ended(env: BaseEnvironment) -> None:
     result = env.execute(command, timeout=100, on_output=lambda _: started.set(), interrupt=started)
     assert result.interrupted
     assert result.survivors == ()
-    assert wait_until(lambda: not having(word), 2)
+    assert wait_until(lambda: not processes_with(word), 2)
 
 
 HOPPER = """
@@ -81,7 +81,7 @@ def test_an_environment_within_a_command_ends_with_it(env: BaseEnvironment, tmp_
     )
     result = env.execute(f"cd {ROOT}; {sys.executable} {inner}", timeout=3)
     assert result.timed_out
-    assert wait_until(lambda: not having(word), 2)
+    assert wait_until(lambda: not processes_with(word), 2)
 
 
 def test_a_command_is_ended_although_no_descriptor_is_to_be_had(tmp_path: Path) -> None:

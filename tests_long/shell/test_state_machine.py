@@ -15,13 +15,13 @@ from targets.session_machine import Target, local, per_command, run_sessions, wi
 @contextlib.contextmanager
 def docker(cwd: Path) -> Iterator[Target]:
     with backends.docker(cwd) as subject:
-        yield Target(subject.make, tells_late=True)
+        yield Target(subject.make, reports_late=True)
 
 
 @contextlib.contextmanager
 def ssh(cwd: Path) -> Iterator[Target]:
     with backends.ssh(cwd) as subject:
-        yield Target(subject.make, tells_late=True)
+        yield Target(subject.make, reports_late=True)
 
 
 @contextlib.contextmanager

@@ -40,12 +40,12 @@ _IS_BASH = '[ -n "${BASH_VERSION-}" ] && case $BASH_VERSION in [0-3].*|4.[0-3].*
 
 
 class BootArgv(list[str]):
-    """The program that becomes the best shell of the target: a /bin/sh that looks for a bash.
+    """The program of a new shell: a /bin/sh, replaced by bash if the target has bash.
 
     Args:
         argv: The program and its arguments.
         marker: The value of the marker variable.
-        is_plain: True if the program only finds a shell, sets its marker and number, and uses pipes.
+        is_plain: True if the program only finds a shell, sets its marker and brand, and uses pipes.
     """
 
     def __init__(self, argv: Iterable[str], marker: str, is_plain: bool) -> None:
@@ -55,7 +55,7 @@ class BootArgv(list[str]):
 
 
 def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> BootArgv:
-    """Return the program that becomes the best shell of the target. It is visible there, and contains no secret.
+    """Return the program of a new shell. Other users of the target can see its arguments: they contain no secret.
 
     Args:
         marker: The value of the marker variable.
@@ -70,7 +70,7 @@ def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> BootA
 
 
 def marked(marker: str, text: str) -> list[str]:
-    """Return a marked internal program, from shell text that becomes the program."""
+    """Return a marked internal program, started by shell text."""
     return ["/bin/sh", "-c", branding(environment_of(marker)) + _BOOT + text, marker]
 
 

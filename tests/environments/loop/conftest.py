@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from targets.loop_calls import end, others_that_stay, right
+from targets.loop_calls import end, right, unfinished_tasks
 
 from environments import loop
 from environments.loop import LoopThread
@@ -13,12 +13,12 @@ from environments.loop import LoopThread
 
 @pytest.fixture(autouse=True)
 def thread() -> Iterator[LoopThread]:
-    """A loop thread of the test's own, on which nothing is left in the end."""
+    """Start a loop thread for the test. At the end, no task may be left on it."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loop, "_current", None)
         assert loop.run(right) == "right"
         made = loop.current()
         yield made
-        left = loop.run(lambda _: others_that_stay())
+        left = loop.run(lambda _: unfinished_tasks())
     end(made)
     assert left == []

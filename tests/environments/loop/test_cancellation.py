@@ -1,4 +1,4 @@
-"""Work whose caller leaves is cancelled, wherever it waits and whatever makes the caller leave."""
+"""Cancellation of work whose caller leaves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from targets.loop_calls import (
     OUT,
     WHOLE,
     Abandoned,
-    Gone,
-    begun,
+    CallerLeft,
+    begin_call,
     leaving,
     offer,
-    others_that_stay,
+    unfinished_tasks,
     wait_for_ever,
 )
 from targets.signals import raising_at
@@ -33,7 +33,7 @@ from environments import loop
 from environments.conformance.check import wait_until
 from environments.loop import Call, LoopThread
 
-# Where work can wait: each is awaited in a call that its caller leaves. `release` ends what would block a worker.
+# Places where work can wait. Each is awaited in a call that its caller leaves. `release` unblocks a worker.
 
 
 async def at_a_future(release: threading.Event) -> None:
@@ -74,7 +74,7 @@ WAITS = [at_a_future, at_sleep, in_worker, in_timeout, at_wait_for, in_a_group, 
 def test_an_exception_in_the_callers_thread_cancels_the_work_wherever_it_waits(
     wait: Callable[[threading.Event], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "SLICE", 0.01)  # such an exception does not end a wait for a lock
+    monkeypatch.setattr(loop, "SLICE", 0.01)  # an asynchronous exception does not end a wait for a lock
     release = threading.Event()
     work = Abandoned(lambda: wait(release))
     raised: list[BaseException] = []
@@ -82,13 +82,13 @@ def test_an_exception_in_the_callers_thread_cancels_the_work_wherever_it_waits(
     def call() -> None:
         try:
             loop.run(work)
-        except Gone as error:
+        except CallerLeft as error:
             raised.append(error)
 
     caller = threading.Thread(target=call)
     caller.start()
     assert work.waits.wait(LONG)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(caller.ident or 0), ctypes.py_object(Gone))
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(caller.ident or 0), ctypes.py_object(CallerLeft))
     caller.join(LONG)
     assert len(raised) == 1
     assert work.all_steps() == WHOLE
@@ -102,7 +102,7 @@ def test_a_signal_that_raises_cancels_the_work() -> None:
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGUSR1)
         await work(call)
 
-    with raising_at(signal.SIGUSR1, Gone), pytest.raises(Gone):
+    with raising_at(signal.SIGUSR1, CallerLeft), pytest.raises(CallerLeft):
         loop.run(send_and_wait)
     assert work.all_steps() == WHOLE
 
@@ -112,7 +112,7 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
     work = Abandoned(wait_for_ever)
 
     class LateLock:
-        """A lock of which Python learns when its wait is over that a signal came just before it."""
+        """A lock with a signal just before the wait. Python handles the signal only after the wait."""
 
         def __init__(self) -> None:
             self._lock = threading.Lock()
@@ -122,27 +122,27 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
             if not how:
                 return self._lock.acquire()
             assert work.waits.wait(LONG)
-            # Both are written in C, and map calls them without a look for signals in between.
+            # Both are C functions, and `map` calls them without a check for signals in between.
             ring = partial(ctypes.PyDLL(None)["raise"], signal.SIGUSR1)
             return bool(list(map(call_it, (ring, partial(self._lock.acquire, *how))))[1])
 
     module = SimpleNamespace(get_ident=threading.get_ident, allocate_lock=LateLock)
     monkeypatch.setattr(loop, "_thread", module)
-    with raising_at(signal.SIGUSR1, Gone), pytest.raises(Gone):
+    with raising_at(signal.SIGUSR1, CallerLeft), pytest.raises(CallerLeft):
         loop.run(work)
     assert work.all_steps() == WHOLE
 
 
-def test_it_is_cancelled_once_however_often_its_caller_leaves(thread: LoopThread) -> None:
+def test_work_is_cancelled_once_however_often_its_caller_leaves(thread: LoopThread) -> None:
     work = Abandoned(wait_for_ever)
 
     async def scene(_: Call[None]) -> None:
-        call = await begun(work)
+        call = await begin_call(work)
         await loop.in_worker(work.waits.wait, LONG)
         for _times in range(3):
             thread.leave(call)
             await asyncio.sleep(0)
-        assert await others_that_stay() == []
+        assert await unfinished_tasks() == []
 
     loop.run(scene)
     assert work.steps == WHOLE
@@ -163,7 +163,7 @@ def test_a_function_whose_caller_has_left_ends_alone_and_its_thread_works_on(
         offer(call, OUT, b"x")
         await loop.in_worker(block)
 
-    with pytest.raises(Gone):
+    with pytest.raises(CallerLeft):
         loop.run(work, leaving(began))
     release.set()
     assert wait_until(lambda: len(thread._workers._idle) == 1, LONG)

@@ -12,7 +12,7 @@ from functools import partial
 from types import FrameType
 
 import pytest
-from targets.loop_calls import ERR, LONG, OUT, Gone, Things, offer, others_that_stay, output_of, right
+from targets.loop_calls import ERR, LONG, OUT, CallerLeft, Resources, offer, output_of, right, unfinished_tasks
 from targets.trial import Caller, Place, Raised, raise_at
 
 from environments import loop
@@ -25,7 +25,7 @@ def raise_twice(first: int, second: int, call: Callable[[], object]) -> tuple[li
     """Raise at a moment of a call as `raise_at` does, and again at the start of a later function.
 
     Returns:
-        The places of the moments that passed before the first, and whether there was a second.
+        The places of the moments that passed before the first, and True if there was a second.
     """
     starts, raised = itertools.count(), []
 
@@ -48,23 +48,23 @@ class Moments:
     """Calls that are left at each moment of theirs, and what has to be right after each.
 
     Args:
-        act: Makes a call, in the caller's thread. The things that it makes are those of `things`.
+        act: Makes a call, in the caller's thread. The resources that it makes are those of `resources`.
     """
 
-    def __init__(self, act: Callable[[Things], object]) -> None:
+    def __init__(self, act: Callable[[Resources], object]) -> None:
         self._act = act
         self._here, self._there = Caller(), Caller()
         for caller in (self._here, self._there):
             caller.call(lambda: loop.run(right))
 
     def try_all(self) -> int:
-        """Raise at each moment of a call, and return how many there are."""
+        """Raise at each moment of a call; return the number of moments."""
         for number in itertools.count():
-            things = Things()
-            passed = self._here.call(partial(raise_at, number, partial(self._act, things)))
-            assert not (wrong := self._wrong(things)), f"at {number}, {passed[-1]}: {wrong}"
+            resources = Resources()
+            passed = self._here.call(partial(raise_at, number, partial(self._act, resources)))
+            assert not (wrong := self._wrong(resources)), f"at {number}, {passed[-1]}: {wrong}"
             if len(passed) <= number:
-                assert things.got == [0]
+                assert resources.got == [0]
                 return number
         raise AssertionError
 
@@ -73,10 +73,10 @@ class Moments:
         pairs = 0
         for number in itertools.count():
             for second in itertools.count():
-                things = Things()
-                twice = partial(raise_twice, number, second, partial(self._act, things))
+                resources = Resources()
+                twice = partial(raise_twice, number, second, partial(self._act, resources))
                 passed, was_second = self._here.call(twice)
-                assert not (wrong := self._wrong(things)), f"at {number}, {passed[-1]}, and {second}: {wrong}"
+                assert not (wrong := self._wrong(resources)), f"at {number}, {passed[-1]}, and {second}: {wrong}"
                 if len(passed) <= number:
                     return pairs
                 pairs += 1
@@ -89,28 +89,28 @@ class Moments:
         self._here.end()
         self._there.end()
 
-    def _wrong(self, things: Things) -> str:
+    def _wrong(self, resources: Resources) -> str:
         for name, caller in (("here", self._here), ("there", self._there)):
             if (value := caller.call(lambda: loop.run(right))) != "right":
                 return f"the next call {name} gives {value}"
-        if left := self._there.call(lambda: loop.run(lambda _: others_that_stay())):
+        if left := self._there.call(lambda: loop.run(lambda _: unfinished_tasks())):
             return f"left on the loop: {left}"
-        return things.lost()
+        return resources.lost()
 
 
-def at_once(things: Things) -> None:
-    things.got.append(loop.run(things.make))
+def at_once(resources: Resources) -> None:
+    resources.got.append(loop.run(resources.make))
 
 
-def after_a_worker(things: Things) -> None:
+def after_a_worker(resources: Resources) -> None:
     async def work(call: Call[int]) -> int:
         await loop.in_worker(sum, (1, 2))
-        return await things.make(call)
+        return await resources.make(call)
 
-    things.got.append(loop.run(work))
+    resources.got.append(loop.run(work))
 
 
-def with_pieces(things: Things) -> None:
+def with_pieces(resources: Resources) -> None:
     pieces: list[tuple[Channel, bytes]] = []
     got_first = asyncio.Event()
 
@@ -123,34 +123,34 @@ def with_pieces(things: Things) -> None:
         await got_first.wait()
         offer(call, OUT, b"second")
         offer(call, ERR, b"third")
-        return await things.make(call)
+        return await resources.make(call)
 
-    things.got.append(loop.run(work, take))
+    resources.got.append(loop.run(work, take))
     assert pieces == [(OUT, b"first"), (OUT, b"second"), (ERR, b"third")]
 
 
-def within_a_callback(things: Things) -> None:
+def within_a_callback(resources: Resources) -> None:
     async def work(call: Call[int]) -> int:
         offer(call, OUT, b"piece")
         await asyncio.sleep(0)
         return 0
 
-    loop.run(work, lambda channel, data: at_once(things))
+    loop.run(work, lambda channel, data: at_once(resources))
 
 
-def after_an_error(things: Things) -> None:
+def after_an_error(resources: Resources) -> None:
     async def fail(call: Call[int]) -> int:
-        call.undo = things.undo
-        raise Gone
+        call.undo = resources.undo
+        raise CallerLeft
 
-    with contextlib.suppress(Gone):
+    with contextlib.suppress(CallerLeft):
         loop.run(fail)
-    at_once(things)
+    at_once(resources)
 
 
 @pytest.mark.parametrize("act", [at_once, after_a_worker, with_pieces, within_a_callback, after_an_error])
 def test_an_exception_at_each_moment_leaves_nothing(
-    act: Callable[[Things], object], monkeypatch: pytest.MonkeyPatch
+    act: Callable[[Resources], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "KEPT_WORKERS", 0)
     monkeypatch.setattr(loop, "IDLE_LIMIT", 0.0)
@@ -184,7 +184,7 @@ def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop() -> 
             gc.collect()
             return len(os.listdir("/proc/self/fd"))
 
-        gc.disable()  # what it ends is no part of the call
+        gc.disable()  # collections are no part of the call
         before = descriptors()
         for number in itertools.count():
             passed = raise_at(number, lambda: loop.run(right))
@@ -193,11 +193,11 @@ def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop() -> 
             loop._current.loop.close()
             loop._current = None
             assert wait_until(lambda: threads() == 1, 60), (passed[-1], threads())
-            if "socketpair" in passed[-1]:  # the standard library's loses descriptors
+            if "socketpair" in passed[-1]:  # an interrupted socketpair() of the standard library leaks descriptors
                 before = descriptors()
             assert descriptors() == before, (passed[-1], descriptors(), before)
             if len(passed) <= number:
                 break
         print(number)
     """
-    assert int(output_of(script, may_complain=True)) > 50  # it complains of loops that are half made
+    assert int(output_of(script, may_complain=True)) > 50  # asyncio warns about half-made loops

@@ -1,4 +1,4 @@
-"""Faults on the loop thread end nothing else."""
+"""Faults on the loop thread and their effect on other calls."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import gc
 
 import pytest
-from targets.loop_calls import Gone, end, right
+from targets.loop_calls import CallerLeft, end, right
 from targets.printed_errors import refusal
 
 from environments import (
@@ -20,7 +20,7 @@ from environments import (
 from environments.loop import Call, LoopThread
 
 
-@pytest.mark.parametrize("kind", [Gone, KeyboardInterrupt, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("kind", [CallerLeft, KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_a_callback_on_the_loop_that_raises_is_logged_and_the_loop_goes_on(
     kind: type[BaseException], thread: LoopThread, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -33,7 +33,7 @@ def test_a_callback_on_the_loop_that_raises_is_logged_and_the_loop_goes_on(
     assert f"{kind.__name__}: of a callback" in caplog.text
 
 
-def test_a_task_beside_that_exits_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_background_task_that_exits_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     async def leave() -> None:
         raise SystemExit("of a task")
 
@@ -47,9 +47,9 @@ def test_a_task_beside_that_exits_ends_nothing_else(caplog: pytest.LogCaptureFix
     assert "SystemExit: of a task" in caplog.text
 
 
-def test_a_task_beside_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_background_task_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> None:
-        raise Gone("beside")
+        raise CallerLeft("beside")
 
     async def work(call: Call[None]) -> None:
         loop.spawn(fail())
@@ -58,7 +58,7 @@ def test_a_task_beside_that_fails_is_logged(caplog: pytest.LogCaptureFixture) ->
     loop.run(work)
     loop.run(right)
     gc.collect()
-    assert "Gone: beside" in caplog.text
+    assert "CallerLeft: beside" in caplog.text
 
 
 @pytest.mark.parametrize("kind", [EnvironmentStartError, SettingsError, UnsupportedError])
@@ -66,12 +66,12 @@ def test_a_refusal_is_printed_alone_and_has_its_cause_as_context(kind: type[Term
     def broken(depth: int) -> None:
         if depth:
             broken(depth - 1)
-        raise Gone("of a client library")
+        raise CallerLeft("of a client library")
 
     async def work(call: Call[None]) -> None:
         try:
             broken(50)
-        except Gone as error:
+        except CallerLeft as error:
             raise kind("nothing can be started; start it") from error
 
     assert refusal(lambda: loop.run(work)) == "nothing can be started; start it"
@@ -83,11 +83,11 @@ def test_a_refusal_is_printed_alone_and_has_its_cause_as_context(kind: type[Term
 
 def test_another_error_keeps_its_cause() -> None:
     async def work(call: Call[None]) -> None:
-        raise EnvironmentLostError("it is gone") from Gone("of a stream")
+        raise EnvironmentLostError("it is gone") from CallerLeft("of a stream")
 
     with pytest.raises(EnvironmentLostError) as raised:
         loop.run(work)
-    assert isinstance(raised.value.__cause__, Gone)
+    assert isinstance(raised.value.__cause__, CallerLeft)
 
 
 def test_a_loop_whose_thread_cannot_be_started_is_an_error_of_that_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from targets.loop_calls import told_by
+from targets.loop_calls import output_lines
 
 from environments import loop
 
@@ -55,10 +55,10 @@ def test_a_child_has_a_loop_of_its_own_and_its_parents_goes_on() -> None:
         assert loop.current() is parents
     """
     once = ["child right in a worker", "exit code 0", "parent right in a worker"]
-    assert told_by(FORKED, script) == ["parent right", *once, *once]
+    assert output_lines(FORKED, script) == ["parent right", *once, *once]
 
 
-def test_a_child_of_a_child() -> None:
+def test_a_grandchild_has_a_loop_of_its_own() -> None:
     script = """
         loop.run(right)
 
@@ -71,7 +71,7 @@ def test_a_child_of_a_child() -> None:
         say("parent", loop.run(right))
     """
     lines = ["child right", "grandchild right", "exit code 0", "child right", "exit code 0", "parent right"]
-    assert told_by(FORKED, script) == lines
+    assert output_lines(FORKED, script) == lines
 
 
 @pytest.mark.parametrize("calls", [True, False])
@@ -86,7 +86,7 @@ def test_a_child_that_ends_as_programs_do_leaves_its_parents_loop_alone(calls: b
         say("exit code", ended(child))
         say("parent", loop.run(right))
     """
-    assert told_by(FORKED, script) == ["child right"] * calls + ["exit code 7", "parent right"]
+    assert output_lines(FORKED, script) == ["child right"] * calls + ["exit code 7", "parent right"]
 
 
 def test_a_child_forked_while_another_thread_of_its_parent_waits() -> None:
@@ -106,7 +106,7 @@ def test_a_child_forked_while_another_thread_of_its_parent_waits() -> None:
         waiting.join()
         say("parent", *results)
     """
-    assert told_by(FORKED, script) == ["child right", "exit code 0", "parent value"]
+    assert output_lines(FORKED, script) == ["child right", "exit code 0", "parent value"]
 
 
 def test_a_child_forked_while_another_thread_starts_the_loop() -> None:
@@ -126,7 +126,7 @@ def test_a_child_forked_while_another_thread_starts_the_loop() -> None:
         holding.join()
         say("parent", loop.run(right))
     """
-    assert told_by(FORKED, script) == ["child right", "exit code 0", "parent right"]
+    assert output_lines(FORKED, script) == ["child right", "exit code 0", "parent right"]
 
 
 def test_in_a_child_forked_in_a_callback_the_call_fails_and_its_parents_goes_on() -> None:
@@ -144,10 +144,10 @@ def test_in_a_child_forked_in_a_callback_the_call_fails_and_its_parents_goes_on(
         say("exit code", ended(*children))
     """
     lines = [f"child: {loop.FORKED}", "child right", "exit code 0", "parent value"]
-    assert sorted(told_by(FORKED_IN_A_CALLBACK, script)) == sorted(lines)
+    assert sorted(output_lines(FORKED_IN_A_CALLBACK, script)) == sorted(lines)
 
 
-def test_in_a_child_forked_in_a_callback_that_raises_there_the_error_comes() -> None:
+def test_a_callback_that_forks_and_raises_in_the_child_raises_there() -> None:
     script = """
         def fork(channel, data):
             children.append(os.fork())
@@ -161,4 +161,4 @@ def test_in_a_child_forked_in_a_callback_that_raises_there_the_error_comes() -> 
             os._exit(0)
         say("exit code", ended(*children))
     """
-    assert sorted(told_by(FORKED_IN_A_CALLBACK, script)) == ['"child\'s" right', "exit code 0", "parent value"]
+    assert sorted(output_lines(FORKED_IN_A_CALLBACK, script)) == ['"child\'s" right', "exit code 0", "parent value"]

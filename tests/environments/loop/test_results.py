@@ -1,4 +1,4 @@
-"""What comes back from the loop thread."""
+"""Results and errors of calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Awaitable
 
 import pytest
-from targets.loop_calls import LONG, Gone, end, in_threads, right
+from targets.loop_calls import LONG, CallerLeft, end, in_threads, right
 
 from environments import TerminalError, loop
 from environments.loop import Call, LoopThread
@@ -43,12 +43,12 @@ def test_an_error_that_was_handled_keeps_nothing_alive() -> None:
 
     with contextlib.suppress(ValueError):
         loop.run(work)
-    loop.run(right)  # the loop lets go of a call in the turn after it
+    loop.run(right)  # the loop drops its reference to a call in the next turn
     assert references[0]() is None
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_what_work_returns_is_the_callers_alone() -> None:
+def test_the_loop_keeps_no_reference_to_a_result() -> None:
     class Held:
         pass
 
@@ -62,9 +62,9 @@ def test_what_work_returns_is_the_callers_alone() -> None:
 
 def test_a_coroutine_function_that_raises_before_it_has_a_coroutine() -> None:
     def work(call: Call[None]) -> Awaitable[None]:
-        raise Gone
+        raise CallerLeft
 
-    with pytest.raises(Gone):
+    with pytest.raises(CallerLeft):
         loop.run(work)
 
 

@@ -1,11 +1,11 @@
-"""Futures that several wait for."""
+"""Futures with several waiters."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from targets.loop_calls import NEVER, Gone
+from targets.loop_calls import NEVER, CallerLeft
 
 from environments import loop
 from environments.loop import Call
@@ -22,15 +22,15 @@ def test_done_within() -> None:
         assert await loop.done_within(future, 0)
         assert await loop.done_within(future, 0)
         failed = turn.create_future()
-        turn.call_soon(failed.set_exception, Gone())
+        turn.call_soon(failed.set_exception, CallerLeft())
         assert await loop.done_within(failed, NEVER)
-        with pytest.raises(Gone):
+        with pytest.raises(CallerLeft):
             failed.result()
 
     loop.run(work)
 
 
-def test_who_stops_waiting_for_a_shared_future_does_not_cancel_it() -> None:
+def test_a_cancelled_waiter_does_not_cancel_a_shared_future() -> None:
     async def work(call: Call[None]) -> None:
         future = asyncio.get_running_loop().create_future()
         waiters = [loop.spawn(loop.shielded(future)) for _ in range(3)]
@@ -51,8 +51,8 @@ def test_who_stops_waiting_for_a_shared_future_does_not_cancel_it() -> None:
     loop.run(work)
 
 
-def test_each_who_waits_for_a_shared_future_gets_its_error() -> None:
-    error = Gone()
+def test_each_waiter_of_a_shared_future_gets_its_error() -> None:
+    error = CallerLeft()
 
     async def work(call: Call[None]) -> None:
         future = asyncio.get_running_loop().create_future()

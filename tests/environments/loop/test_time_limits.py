@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from targets.loop_calls import begun, wait_for_ever
+from targets.loop_calls import begin_call, wait_for_ever
 
 from environments import loop
 from environments.loop import Call, LoopThread
@@ -46,7 +46,7 @@ def test_a_result_before_the_limit_is_a_result() -> None:
     async def work(call: Call[str]) -> str:
         turn = asyncio.get_running_loop()
         async with asyncio.timeout(None) as scope:
-            scope.reschedule(turn.time())  # it would come in the next turn
+            scope.reschedule(turn.time())  # the time-out would come in the next turn
             result = "in time"
         await asyncio.sleep(0)
         assert not scope.expired()
@@ -74,7 +74,7 @@ def test_a_caller_that_leaves_in_the_same_turn_as_a_limit_cancels_all_of_the_wor
             await asyncio.sleep(0)
             met.append("it went on")
 
-        call = await begun(work)
+        call = await begin_call(work)
         acts: list[Callable[[], object]] = [
             lambda: thread.leave(call),
             lambda: scopes[0].reschedule(asyncio.get_running_loop().time()),

@@ -1,4 +1,4 @@
-"""The network proxy, with its program as a child of this process."""
+"""The network proxy, with the target's program as a child of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import threading
 
 import pytest
-from targets.proxied import Names, Proxied, head_of, proxied, rest_of, web
+from targets.local_proxy import LocalProxy, NameTable, head_of, local_proxy, rest_of, web
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, run
@@ -20,7 +20,7 @@ def status(answer: bytes) -> int:
 
 
 def test_a_listed_host_is_reached_by_its_url_and_by_a_tunnel() -> None:
-    with web() as server, proxied(server.place) as here:
+    with web() as server, local_proxy(server.place) as here:
         assert here.get(f"http://{server.place}/one?a=b").endswith(b"this is /one?a=b")
         with here.connected() as client:
             client.sendall(f"CONNECT {server.place} HTTP/1.1\r\n\r\n".encode())
@@ -31,17 +31,17 @@ def test_a_listed_host_is_reached_by_its_url_and_by_a_tunnel() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET http://{}/ HTTP/1.1", "CONNECT {} HTTP/1.1"])
-def test_any_other_is_refused_by_name_and_noted(method: str) -> None:
-    with proxied("example.org") as here:
+def test_an_unlisted_host_is_refused_by_name_and_recorded(method: str) -> None:
+    with local_proxy("example.org") as here:
         answer = here.answer(f"{method.format('other.example:8080')}\r\n\r\n".encode())
         assert status(answer) == 403
-        assert answer.count(b"other.example") >= 2, "in the status line too, which some programs show alone"
+        assert answer.count(b"other.example") >= 2, "also in the status line: some programs show nothing else"
         assert b"add other.example:8080 to the network setting" in answer
         assert here.refused == [("other.example", 8080)]
 
 
-def test_the_port_counts_where_one_is_listed() -> None:
-    with web() as server, proxied(server.place) as here:
+def test_a_listed_port_excludes_other_ports() -> None:
+    with web() as server, local_proxy(server.place) as here:
         assert status(here.get(f"http://127.0.0.2:{server.port + 1}/")) == 403
         assert status(here.get("http://127.0.0.2/")) == 403
 
@@ -51,7 +51,7 @@ def test_the_port_counts_where_one_is_listed() -> None:
     ["2130706434", "0x7f000002", "0x7f.0.0.2", "0177.0.0.2", "127.2", "[::ffff:127.0.0.2]", "[::127.0.0.2]", "::1"],
 )
 def test_no_form_of_a_number_leads_around_the_list(form: str) -> None:
-    with web() as server, proxied("example.org", "*.org", "localhost") as here:
+    with web() as server, local_proxy("example.org", "*.org", "localhost") as here:
         assert status(here.get(f"http://{form}:{server.port}/")) in (400, 403)
         assert status(here.answer(f"CONNECT {form}:{server.port} HTTP/1.1\r\n\r\n".encode())) in (400, 403)
         assert server.requests == []
@@ -59,23 +59,23 @@ def test_no_form_of_a_number_leads_around_the_list(form: str) -> None:
 
 @pytest.mark.parametrize("host", ["EXAMPLE.org", "example.org.", "ExAmPlE.oRg."])
 def test_a_name_is_the_same_in_any_case_and_with_a_dot(host: str) -> None:
-    with web() as server, proxied("Example.Org", "127.0.0.2", lookup=Names(example_org="127.0.0.2")) as here:
+    with web() as server, local_proxy("Example.Org", "127.0.0.2", lookup=NameTable(example_org="127.0.0.2")) as here:
         assert status(here.get(f"http://{host}:{server.port}/")) == 200
         assert server.requests[0][2]["Host"] == f"example.org:{server.port}"
 
 
 def test_a_listed_name_that_leads_to_a_private_address_is_refused_unless_that_is_listed() -> None:
-    names = Names(inner_example="127.0.0.2")
-    with web() as server, proxied("inner.example", lookup=names) as here:
+    names = NameTable(inner_example="127.0.0.2")
+    with web() as server, local_proxy("inner.example", lookup=names) as here:
         answer = here.get(f"http://inner.example:{server.port}/")
         assert status(answer) == 403 and b"127.0.0.2, which is not public" in answer
         here.set_hosts("inner.example", f"127.0.0.2:{server.port}")
         assert status(here.get(f"http://inner.example:{server.port}/")) == 200
 
 
-def test_a_name_that_is_bound_anew_is_looked_up_once_and_what_was_checked_is_dialled() -> None:
-    names = Names(rebound_example=["127.0.0.2", "127.0.0.3"])
-    with web("127.0.0.3") as secret, proxied("rebound.example", "127.0.0.2", lookup=names) as here:
+def test_a_rebound_name_is_looked_up_once_and_the_checked_address_is_dialled() -> None:
+    names = NameTable(rebound_example=["127.0.0.2", "127.0.0.3"])
+    with web("127.0.0.3") as secret, local_proxy("rebound.example", "127.0.0.2", lookup=names) as here:
         answer = here.get(f"http://rebound.example:{secret.port}/")
         assert status(answer) == 502, "the address of the first answer, which has no such server"
         assert names.asked == ["rebound.example"]
@@ -84,22 +84,22 @@ def test_a_name_that_is_bound_anew_is_looked_up_once_and_what_was_checked_is_dia
 
 
 def test_of_several_addresses_only_those_that_are_allowed_are_tried() -> None:
-    names = Names(mixed_example="127.0.0.3 127.0.0.4 127.0.0.2")
-    with web("127.0.0.3") as secret, proxied("mixed.example", "127.0.0.2", "127.0.0.4", lookup=names) as here:
+    names = NameTable(mixed_example="127.0.0.3 127.0.0.4 127.0.0.2")
+    with web("127.0.0.3") as secret, local_proxy("mixed.example", "127.0.0.2", "127.0.0.4", lookup=names) as here:
         assert status(here.get(f"http://mixed.example:{secret.port}/")) == 502
         assert secret.requests == []
 
 
 def test_names_that_are_not_listed_are_not_looked_up() -> None:
-    names = Names()
-    with proxied("example.org", lookup=names) as here:
+    names = NameTable()
+    with local_proxy("example.org", lookup=names) as here:
         here.get("http://secret-data.evil.example/")
         assert names.asked == []
         assert status(here.get("http://example.org/")) == 502
 
 
 def test_a_redirect_to_another_host_is_a_request_of_its_own() -> None:
-    with web() as server, web("127.0.0.3") as secret, proxied(server.place) as here:
+    with web() as server, web("127.0.0.3") as secret, local_proxy(server.place) as here:
         answer = here.get(f"http://{server.place}/redirect/{secret.place}/")
         location = next(line for line in answer.split(b"\r\n") if line.startswith(b"Location: "))
         assert status(here.get(location.removeprefix(b"Location: ").decode())) == 403
@@ -107,15 +107,15 @@ def test_a_redirect_to_another_host_is_a_request_of_its_own() -> None:
 
 
 def test_the_url_decides_and_the_header_host_is_written_anew() -> None:
-    with web() as server, proxied(server.place) as here:
+    with web() as server, local_proxy(server.place) as here:
         here.get(f"http://{server.place}/", "Host: evil.example", "host: other.example")
         assert server.requests[0][2]["Host"] == server.place
         answer = here.answer(f"CONNECT evil.example:443 HTTP/1.1\r\nHost: {server.place}\r\n\r\n".encode())
         assert status(answer) == 403 and b"evil.example" in answer
 
 
-def test_what_is_behind_a_request_on_its_connection_is_sent_to_no_host() -> None:
-    with web() as server, proxied(server.place) as here:
+def test_data_behind_a_request_on_its_connection_is_sent_to_no_host() -> None:
+    with web() as server, local_proxy(server.place) as here:
         first = f"POST http://{server.place}/first HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"
         second = "GET http://evil.example/second HTTP/1.1\r\nHost: evil.example\r\n\r\n"
         answer = here.answer((first + second).encode())
@@ -141,7 +141,7 @@ def test_what_is_behind_a_request_on_its_connection_is_sent_to_no_host() -> None
     ],
 )
 def test_a_request_whose_end_is_not_clear_is_refused(headers: bytes) -> None:
-    with web() as server, proxied(server.place) as here:
+    with web() as server, local_proxy(server.place) as here:
         request = f"POST http://{server.place}/ HTTP/1.1\r\n".encode() + headers + b"\r\n\r\n0\r\n\r\n"
         assert status(here.answer(request)) == 400
         assert server.requests == []
@@ -172,8 +172,8 @@ def test_a_request_whose_end_is_not_clear_is_refused(headers: bytes) -> None:
         b"",
     ],
 )
-def test_what_is_no_request_to_a_proxy_is_refused(line: bytes) -> None:
-    with proxied("example.org", lookup=Names()) as here:
+def test_an_invalid_request_to_a_proxy_is_refused(line: bytes) -> None:
+    with local_proxy("example.org", lookup=NameTable()) as here:
         assert status(here.answer(line + b"\r\n\r\n")) == 400
 
 
@@ -190,7 +190,7 @@ def test_a_body_in_chunks_is_sent_on_up_to_its_end() -> None:
             server.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             got.append(data)
 
-    with listener, proxied(place) as here:
+    with listener, local_proxy(place) as here:
         thread = threading.Thread(target=serve)
         thread.start()
         body = b"5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\n"
@@ -202,13 +202,13 @@ def test_a_body_in_chunks_is_sent_on_up_to_its_end() -> None:
 
 
 def test_headers_without_end_are_refused() -> None:
-    with proxied("example.org") as here, here.connected() as client:
+    with local_proxy("example.org") as here, here.connected() as client:
         client.sendall(b"GET http://example.org/ HTTP/1.1\r\n")
         with_headers = b"X: " + b"y" * 1000 + b"\r\n"
         with_many = with_headers * 100
         client.sendall(with_many)
         assert status(head_of(client)) == 400
-    with proxied("example.org", lookup=Names()) as here:
+    with local_proxy("example.org", lookup=NameTable()) as here:
         assert status(here.answer(b"GET http://example.org/ HTTP/1.1\r\n" + b"X: y\r\n" * 300 + b"\r\n")) == 400
 
 
@@ -222,7 +222,7 @@ def test_much_data_comes_whole_in_both_directions_at_once() -> None:
             while part := server.recv(65536):
                 server.sendall(part)
 
-    with listener, proxied(place) as here, here.connected() as client:
+    with listener, local_proxy(place) as here, here.connected() as client:
         threading.Thread(target=echo, daemon=True).start()
         client.sendall(f"CONNECT {place} HTTP/1.1\r\n\r\n".encode())
         assert status(head_of(client)) == 200
@@ -232,8 +232,8 @@ def test_much_data_comes_whole_in_both_directions_at_once() -> None:
         sending.join()
 
 
-def test_another_list_closes_what_it_does_not_have_and_keeps_what_it_has() -> None:
-    with web() as one, web("127.0.0.3") as two, proxied(one.place, two.place) as here:
+def test_a_new_list_closes_connections_to_hosts_that_are_not_listed_any_more() -> None:
+    with web() as one, web("127.0.0.3") as two, local_proxy(one.place, two.place) as here:
         with here.connected() as first, here.connected() as second:
             for client, server in ((first, one), (second, two)):
                 client.sendall(f"CONNECT {server.place} HTTP/1.1\r\n\r\n".encode())
@@ -247,8 +247,8 @@ def test_another_list_closes_what_it_does_not_have_and_keeps_what_it_has() -> No
         assert status(here.get(f"http://{two.place}/")) == 403
 
 
-def test_one_that_was_killed_is_started_anew_at_the_same_port() -> None:
-    with web() as server, proxied(server.place) as here:
+def test_a_killed_proxy_is_restarted_at_the_same_port() -> None:
+    with web() as server, local_proxy(server.place) as here:
         port = here.proxy.port
         assert here.start() is False
         os.killpg(here.streams[0]._child.pid, signal.SIGKILL)
@@ -259,8 +259,8 @@ def test_one_that_was_killed_is_started_anew_at_the_same_port() -> None:
         assert status(here.get(f"http://{server.place}/")) == 200
 
 
-def test_it_ends_with_its_input_and_with_the_proxy() -> None:
-    with proxied("example.org") as here:
+def test_the_program_ends_with_its_input_and_with_the_proxy() -> None:
+    with local_proxy("example.org") as here:
         current().soon(here.streams[0].close_write)
         assert here.streams[0]._child.wait(20) == 0
         here.start()
@@ -268,8 +268,8 @@ def test_it_ends_with_its_input_and_with_the_proxy() -> None:
         assert here.streams[1]._child.wait(20) is not None
 
 
-def test_a_port_that_is_in_use_there_is_said() -> None:
-    here = Proxied(["example.org"])
+def test_a_port_in_use_in_the_target_is_an_error() -> None:
+    here = LocalProxy(["example.org"])
     with (
         socket.create_server(("127.0.0.1", here.proxy.port)),
         pytest.raises(EnvironmentStartError, match=f"cannot listen at 127.0.0.1:{here.proxy.port}"),
@@ -277,8 +277,8 @@ def test_a_port_that_is_in_use_there_is_said() -> None:
         here.start()
 
 
-def test_programs_find_it_by_variables() -> None:
-    here = Proxied(["example.org"])
+def test_programs_find_the_proxy_by_variables() -> None:
+    here = LocalProxy(["example.org"])
     url = f"http://127.0.0.1:{here.proxy.port}"
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         assert here.proxy.variables[name] == here.proxy.variables[name.lower()] == url
@@ -288,7 +288,7 @@ def test_programs_find_it_by_variables() -> None:
 def test_a_host_that_keeps_the_connection_open_does_not_hold_up_a_second_request() -> None:
     listener = socket.create_server(("127.0.0.2", 0))
     place = f"127.0.0.2:{listener.getsockname()[1]}"
-    with listener, proxied(place) as here, here.connected() as client:
+    with listener, local_proxy(place) as here, here.connected() as client:
         request = f"GET http://{place}/ HTTP/1.1\r\n\r\n".encode()
         client.sendall(request)
         with listener.accept()[0] as server:
@@ -296,7 +296,7 @@ def test_a_host_that_keeps_the_connection_open_does_not_hold_up_a_second_request
             server.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
             assert status(head_of(client)) == 204
             client.sendall(request)
-            assert rest_of(client) == b"", "a client that meets the end sends it again on another connection"
+            assert rest_of(client) == b"", "a client sends the request again on another connection"
 
 
 @pytest.mark.parametrize(
@@ -313,10 +313,10 @@ def test_a_host_that_keeps_the_connection_open_does_not_hold_up_a_second_request
     ],
     ids=["plain", "interim", "empty", "torn", "long"],
 )
-def test_a_response_tells_the_program_that_its_connection_ends(sent: bytes, expected: bytes) -> None:
+def test_a_response_has_the_header_connection_close(sent: bytes, expected: bytes) -> None:
     listener = socket.create_server(("127.0.0.2", 0))
     place = f"127.0.0.2:{listener.getsockname()[1]}"
-    with listener, proxied(place) as here, here.connected() as client:
+    with listener, local_proxy(place) as here, here.connected() as client:
         client.sendall(f"GET http://{place}/ HTTP/1.1\r\n\r\n".encode())
         with listener.accept()[0] as server:
             server.recv(65536)
@@ -324,17 +324,17 @@ def test_a_response_tells_the_program_that_its_connection_ends(sent: bytes, expe
         assert rest_of(client) == expected
 
 
-def test_a_start_that_is_broken_off_leaves_no_program() -> None:
-    here = Proxied(["example.org"])
+def test_a_cancelled_start_leaves_no_program() -> None:
+    here = LocalProxy(["example.org"])
 
-    async def broken_off(_: object) -> None:
+    async def cancel_the_start(_: object) -> None:
         starting = asyncio.ensure_future(here.proxy.start(here._opened))
         while not here.streams:
             await asyncio.sleep(0.001)
         starting.cancel()
         await asyncio.wait((starting,))
 
-    run(broken_off)
+    run(cancel_the_start)
     assert not here.proxy.is_up
     assert here.streams[0]._child.wait(20) is not None
     assert here.start() is True

@@ -1,4 +1,4 @@
-"""What the record of an environment says of what was done in it."""
+"""Records of commands, starts, file calls and processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from targets.recorded import Recorded
+from targets.run_record import RunRecord
 
 from environments import BaseEnvironment, CancelScope, create_environment
 from environments.approvals import Ask, CommandRequest
@@ -24,7 +24,7 @@ FULL = 180.0
 def test_a_command_is_recorded_with_the_start_that_it_waits_for(path: Path):
     with create_environment("local", record=str(path), task_id="mine") as env:
         env.execute("echo out; cd /; exit 3")
-    seen = Recorded(path)
+    seen = RunRecord(path)
     command, start = seen.one("command"), seen.one("start")
     assert command["name"] == command["command"] == "echo out; cd /; exit 3"
     assert (command["environment"], command["backend"], command["task"]) == ("local 1", "local", "mine")
@@ -35,23 +35,23 @@ def test_a_command_is_recorded_with_the_start_that_it_waits_for(path: Path):
     assert command.end["time"] == pytest.approx(command.begin["time"] + command["seconds"], abs=1e-4)
 
 
-def test_what_happens_at_one_moment_is_a_line_of_its_own(env: BaseEnvironment, path: Path):
+def test_an_event_without_duration_is_a_line_of_its_own(env: BaseEnvironment, path: Path):
     env.observation.emit("network_refused", host="example.org", port=443)
     env.execute_oneshot("true", env={"MY_TOKEN": "hunter2-hunter2"})
     with env.observation.command(checked("outer", 1), "session"):
         env.observation.batch_task = "t7"
         env.observation.emit("network_refused", host="10.0.0.1", port=None)
-    first, second = Recorded(path).of("network_refused")
+    first, second = RunRecord(path).of("network_refused")
     assert (first["id"], first["host"], first["port"]) == (None, "example.org", 443)
     assert (first["environment"], first["backend"], first["task"]) == ("local 1", "local", "default")
-    assert second["id"] == Recorded(path).last("command").begin["id"] and second["batch_task"] == "t7"
+    assert second["id"] == RunRecord(path).last("command").begin["id"] and second["batch_task"] == "t7"
     assert "port" not in second and "batch_task" not in first
 
 
-def test_the_first_line_says_what_writes_it(env: BaseEnvironment, path: Path):
+def test_the_first_line_names_the_writing_process(env: BaseEnvironment, path: Path):
     env.execute("true")
     env.execute_oneshot("true")
-    first, *rest = Recorded(path).events
+    first, *rest = RunRecord(path).events
     assert first["event"] == "run" and first["version"] == 1 and first["pid"] and first["program"] and first["host"]
     assert abs(first["time"] - time.time()) < 3600
     assert {each["run"] for each in rest} == {first["run"]} and all(each["event"] != "run" for each in rest)
@@ -59,13 +59,13 @@ def test_the_first_line_says_what_writes_it(env: BaseEnvironment, path: Path):
     assert len(set(ids)) == len(ids) > 1
 
 
-def test_how_a_command_was_asked_for_is_recorded_without_values(env: BaseEnvironment, path: Path):
+def test_arguments_of_a_command_are_recorded_without_values_of_variables(env: BaseEnvironment, path: Path):
     env.execute_oneshot(
         "cat; echo err >&2", stdin="input", env={"B": "value-b", "A": "value-a"}, cwd="/", timeout=7, stderr="separate"
     )
     with env.session("side") as side:
         side.execute(["echo", "a b"])
-    oneshot, named = Recorded(path).kind("command")
+    oneshot, named = RunRecord(path).kind("command")
     assert (oneshot["way"], oneshot["variables"], oneshot["input_bytes"]) == ("oneshot", ["A", "B"], 5)
     assert (oneshot["cwd"], oneshot.begin["cwd"], oneshot["timeout"], oneshot.get("session")) == ("/", "/", 7, None)
     assert (oneshot["output"], oneshot["stderr"], oneshot["output_bytes"]) == ("input", "err\n", 9)
@@ -73,43 +73,43 @@ def test_how_a_command_was_asked_for_is_recorded_without_values(env: BaseEnviron
     assert (named["session"], named["way"], named["command"]) == ("side", "session", "echo 'a b'")
 
 
-def test_a_command_without_a_limit_has_none_and_one_that_ran_out_of_time_says_so(env: BaseEnvironment, path: Path):
+def test_time_limits_and_time_outs_are_recorded(env: BaseEnvironment, path: Path):
     env.execute("true", timeout=float("inf"))
     env.execute("echo begun; sleep 1000", timeout=0.2)
-    free, late = Recorded(path).kind("command")
+    free, late = RunRecord(path).kind("command")
     assert free.get("timeout") is None and free["status"] == "success"
     assert (late["status"], late["exit_code"], late["output"]) == ("timeout", 124, "begun\n")
 
 
-def test_an_interrupted_command_says_so_whether_it_had_begun_or_not(env: BaseEnvironment, path: Path):
+def test_interrupted_and_cancelled_commands_are_recorded_as_such(env: BaseEnvironment, path: Path):
     event = threading.Event()
     env.execute("echo begun; sleep 1000", interrupt=event, on_output=lambda text: event.set())
     scope = CancelScope()
     scope.cancel()
     with scope.active():
         env.execute("never")
-    assert [each["status"] for each in Recorded(path).kind("command")] == ["interrupted", "cancelled"]
+    assert [each["status"] for each in RunRecord(path).kind("command")] == ["interrupted", "cancelled"]
 
 
-def test_a_command_that_waits_for_its_turn_says_for_how_long(env: BaseEnvironment, path: Path, tmp_path: Path):
+def test_the_wait_for_the_session_lock_is_recorded(env: BaseEnvironment, path: Path, tmp_path: Path):
     env.execute("true")
     go, runs = tmp_path / "go", tmp_path / "runs"
     first = threading.Thread(target=env.execute, args=(f"touch {runs}; while [ ! -e {go} ]; do sleep 0.05; done",))
     first.start()
     assert wait_until(runs.exists)  # a command has begun for the record before it has the session
-    assert len(Recorded(path).of("begin")) == 3
+    assert len(RunRecord(path).of("begin")) == 3
     second = threading.Thread(target=env.execute, args=("echo second",))
     second.start()
-    assert wait_until(lambda: len(Recorded(path).of("begin")) == 4)
+    assert wait_until(lambda: len(RunRecord(path).of("begin")) == 4)
     released = time.time()
     go.touch()
     first.join()
     second.join()
-    seen = Recorded(path).last("command")
+    seen = RunRecord(path).last("command")
     assert seen["seconds"] >= seen["waited"] and seen.begin["time"] + seen["waited"] >= released
 
 
-def test_what_was_not_allowed_is_recorded_with_the_time_that_the_question_took(path: Path):
+def test_denials_and_approvals_are_recorded_with_the_time_of_the_question(path: Path):
     def ask(request: CommandRequest) -> Ask | None:
         return Ask("may it?") if "secretly" in request.command else None
 
@@ -123,7 +123,7 @@ def test_what_was_not_allowed_is_recorded_with_the_time_that_the_question_took(p
         env.execute("echo secretly again")
         with pytest.raises(DeniedError):
             env.start("secretly")
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert seen.one("process")["status"] == "denied"
     denied, allowed = seen.kind("command")
     assert (denied["status"], denied["error_type"]) == ("denied", "DeniedError") and "denied" in denied["error"]
@@ -140,17 +140,17 @@ def test_a_start_that_fails_or_is_stopped_is_recorded_with_its_command(path: Pat
             stop.set()
             current_start().pause(100)
 
-    with _made(Slow, path, "fails") as env, pytest.raises(TerminalError):
+    with _make(Slow, path, "fails") as env, pytest.raises(TerminalError):
         env.execute("true")
-    with _made(Slow, path, "slow") as env, pytest.raises(StartStoppedError):
+    with _make(Slow, path, "slow") as env, pytest.raises(StartStoppedError):
         env.execute("true", interrupt=stop)
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert [each["status"] for each in seen.kind("command")] == ["failed", "interrupted"]
     assert [each["status"] for each in seen.kind("start")] == ["failed", "interrupted"]
     assert seen.kind("start")[0]["error"] == seen.kind("command")[0]["error"] == "there is no such thing"
 
 
-def _made(kind: type[LocalEnvironment], path: Path, task: str) -> BaseEnvironment:
+def _make(kind: type[LocalEnvironment], path: Path, task: str) -> BaseEnvironment:
     with create_environment("local", record=path, task_id=task) as env:
         return kind(env.settings)
 
@@ -164,9 +164,11 @@ def test_each_file_call_is_recorded_once_with_its_paths_and_size(env: BaseEnviro
     env.mkdir("c")
     with pytest.raises(FileNotFoundError):
         env.read_bytes("none")
-    seen = Recorded(path)
-    told = [(each["operation"], each["path"], each.get("local"), each.get("bytes")) for each in seen.kind("transfer")]
-    assert told == [
+    seen = RunRecord(path)
+    recorded = [
+        (each["operation"], each["path"], each.get("local"), each.get("bytes")) for each in seen.kind("transfer")
+    ]
+    assert recorded == [
         ("write_bytes", "a", None, 5),
         ("read_bytes", "a", None, 3),
         ("get_file", "a", str(here), 5),
@@ -185,17 +187,17 @@ def test_a_process_is_recorded_to_its_end_with_what_it_printed(env: BaseEnvironm
     process = env.start(f"echo begun; while [ ! -e {go} ]; do sleep 0.05; done; echo done; exit 4")
     process.expect("begun\n")
     env.execute("echo meanwhile")
-    assert not Recorded(path).one("process").end
+    assert not RunRecord(path).one("process").end
     go.touch()
     assert process.wait() == 4 and process.read() == "done\n"
-    assert wait_until(lambda: bool(Recorded(path).one("process").end))
-    seen = Recorded(path).one("process")
+    assert wait_until(lambda: bool(RunRecord(path).one("process").end))
+    seen = RunRecord(path).one("process")
     assert (seen["status"], seen["exit_code"], seen["output"], seen["pty"]) == ("error", 4, "begun\ndone\n", False)
     assert seen["output_bytes"] == 11 and seen["waited"] > 0
-    assert Recorded(path).last("command")["parent"] is None
+    assert RunRecord(path).last("command")["parent"] is None
 
 
-def test_a_process_whose_output_somebody_takes_is_recorded_too(env: BaseEnvironment, path: Path):
+def test_a_process_with_an_output_sink_is_recorded(env: BaseEnvironment, path: Path):
     class Sink:
         separate = True
         taken = b""
@@ -205,8 +207,8 @@ def test_a_process_whose_output_somebody_takes_is_recorded_too(env: BaseEnvironm
 
     sink = Sink()
     env.start("echo out; echo err >&2", sink=sink).wait()
-    assert wait_until(lambda: bool(Recorded(path).one("process").end))
-    seen = Recorded(path).one("process")
+    assert wait_until(lambda: bool(RunRecord(path).one("process").end))
+    seen = RunRecord(path).one("process")
     assert (seen["output"], seen["stderr"], sorted(sink.taken.split())) == ("out\n", "err\n", [b"err", b"out"])
 
 
@@ -214,5 +216,5 @@ def test_a_process_on_a_terminal_is_recorded_as_the_terminal_shows_it(env: BaseE
     process = env.start("read word; echo got $word", pty=True)
     process.write("this\n")
     assert process.wait() == 0
-    assert wait_until(lambda: bool(Recorded(path).one("process").end))
-    assert Recorded(path).one("process")["output"] == "this\r\ngot this\r\n" and Recorded(path).one("process")["pty"]
+    assert wait_until(lambda: bool(RunRecord(path).one("process").end))
+    assert RunRecord(path).one("process")["output"] == "this\r\ngot this\r\n" and RunRecord(path).one("process")["pty"]

@@ -1,4 +1,4 @@
-"""What the record says of scripts and of the tools that they call."""
+"""Records of scripts and of their tool calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from targets.recorded import Recorded
+from targets.run_record import RunRecord
 
 from code_execution import execute_code
 from code_execution.limits import TransportName
@@ -25,11 +25,11 @@ sys.exit("it ends badly")
 
 
 @pytest.mark.parametrize("transport", ["relay", "file"])
-def test_the_commands_of_a_tool_belong_to_its_call_and_that_to_its_script(
+def test_the_commands_of_a_tool_belong_to_its_call_and_the_call_to_its_script(
     env: BaseEnvironment, path: Path, transport: TransportName
 ):
     execute_code(CALLING, env=env, transport=transport, argv=["one", "two"], timeout=100, max_tool_calls=7)
-    seen = Recorded(path)
+    seen = RunRecord(path)
     script, (terminal, write) = seen.one("script"), seen.kind("tool_call")
     assert script["script"] == CALLING and script["name"] == "import sys" and script["arguments"] == ["one", "two"]
     assert (script["mode"], script["transport"], script["timeout"]) == ("project", transport, 100)
@@ -41,11 +41,13 @@ def test_the_commands_of_a_tool_belong_to_its_call_and_that_to_its_script(
     assert terminal["parent"] == write["parent"] == script["id"]
     assert seen.one("command")["parent"] == terminal["id"]
     assert write["arguments"] == {"path": "made", "content": "contents"} and write["result"]["bytes_written"] == 8
-    assert not seen.kind("transfer"), "a tool's own write is its call, and getting the script there is not told"
+    assert not seen.kind("transfer"), (
+        "a tool's write is part of its call, and the transfer of the script is not recorded"
+    )
     assert {each["environment"] for each in seen.all} == {"local 1"}
 
 
-def test_a_tool_that_fails_or_says_that_it_did_is_recorded_so(env: BaseEnvironment, path: Path):
+def test_failed_tools_and_reported_errors_are_recorded(env: BaseEnvironment, path: Path):
     def broken() -> None:
         raise KeyError("missing")
 
@@ -55,25 +57,29 @@ def test_a_tool_that_fails_or_says_that_it_did_is_recorded_so(env: BaseEnvironme
 
     tools = {"broken": broken, "waits": waits, "unsendable": object}
     execute_code("import hermes_tools as t\nt.broken()\nt.waits()\nt.unsendable()", env=env, tools=tools)
-    seen = Recorded(path)
-    broke, said, unsendable = seen.kind("tool_call")
+    seen = RunRecord(path)
+    broke, reported, unsendable = seen.kind("tool_call")
     assert (broke["status"], broke["error_type"]) == ("failed", "KeyError") and "missing" in broke["error"]
-    assert (said["status"], said["error"], said["result"]["and"]) == ("error", "it says so", [1, 2.5, None, True])
+    assert (reported["status"], reported["error"], reported["result"]["and"]) == (
+        "error",
+        "it says so",
+        [1, 2.5, None, True],
+    )
     assert unsendable["status"] == "error" and "can't be sent" in unsendable["error"]
     assert seen.one("script")["tools"] == sorted(tools)
 
 
-def test_a_call_that_is_not_allowed_and_a_script_that_is_not_are_recorded_as_denied(env: BaseEnvironment, path: Path):
+def test_denied_calls_and_scripts_are_recorded_as_denied(env: BaseEnvironment, path: Path):
     code = "import hermes_tools\nhermes_tools.terminal('ls')"
     execute_code(code, env=env, before_tool_call=lambda request: "not that tool")
     execute_code(code, env=env, before_script=lambda request: "not that script")
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert [each["status"] for each in seen.kind("script")] == ["error", "denied"]
     call = seen.one("tool_call")
     assert call["status"] == "denied" and "not that tool" in call["error"] and not seen.kind("command")
 
 
-def test_a_script_that_is_ended_has_an_end_and_so_have_its_calls(env: BaseEnvironment, path: Path):
+def test_an_interrupted_script_and_its_calls_have_an_end_in_the_record(env: BaseEnvironment, path: Path):
     event = threading.Event()
 
     def called() -> str:
@@ -81,7 +87,7 @@ def test_a_script_that_is_ended_has_an_end_and_so_have_its_calls(env: BaseEnviro
         return env.execute("sleep 1000").output
 
     execute_code("import hermes_tools\nhermes_tools.called()", env=env, tools={"called": called}, interrupt=event)
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert seen.one("script")["status"] == "interrupted" and seen.one("command")["status"] == "cancelled"
     assert all(each.end for each in seen.all)
 
@@ -91,7 +97,7 @@ def test_a_script_may_have_a_record_of_its_own_beside_its_environments(
 ):
     execute_code("print(1)", env=env, record=tmp_path / "own.jsonl")
     execute_code("print(2)", env=env, record=str(path))
-    both, own = Recorded(path), Recorded(tmp_path / "own.jsonl")
+    both, own = RunRecord(path), RunRecord(tmp_path / "own.jsonl")
     assert [each["script"] for each in both.kind("script")] == ["print(1)", "print(2)"], "one line for one file"
     assert [each["script"] for each in own.kind("script")] == ["print(1)"]
 
@@ -111,7 +117,7 @@ def test_the_tools_that_a_model_calls_itself_are_recorded(
     handle_function_call("terminal", {"command": "echo called"}, task_id="recorded")
     handle_function_call("read_file", {"path": "/no such file"}, task_id="recorded")
     handle_function_call("execute_code", {"code": "print(1)"}, task_id="recorded")
-    seen = Recorded(path)
+    seen = RunRecord(path)
     terminal, read = seen.kind("tool_call")
     assert terminal["arguments"]["command"] == "echo called" and terminal["result"]["exit_code"] == 0
     assert (read["tool"], read["status"]) == ("read_file", "error") and read["error"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from targets.recorded import Recorded
+from targets.run_record import RunRecord
 
 from code_execution import execute_code
 from environments import BaseEnvironment, create_environment
@@ -41,7 +41,7 @@ def test_no_secret_is_in_any_event(env: BaseEnvironment, path: Path, tmp_path: P
         env.read_bytes(f"{tmp_path}/none/{SECRET}")
     with env.session(SECRET) as session:
         session.execute("true")
-    seen = Recorded(path)
+    seen = RunRecord(path)
     assert SECRET not in seen.text
     call = seen.one("tool_call")
     assert call["arguments"]["more"]["key"] == [{"[REDACTED:MY_SERVICE_TOKEN]": "[REDACTED:MY_SERVICE_TOKEN]"}]
@@ -63,12 +63,12 @@ def test_a_secret_that_becomes_known_while_a_command_runs_is_taken_out_of_its_ou
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEARNT", "a value of no name")
         env.execute("echo 'a value of no name'", on_output=learn)
-    assert Recorded(path).one("command")["output"] == "[REDACTED:LEARNT]\n"
+    assert RunRecord(path).one("command")["output"] == "[REDACTED:LEARNT]\n"
 
 
 def test_a_secret_that_is_cut_through_is_taken_out(env: BaseEnvironment, path: Path):
     for before in (32 * 1024 - 8, 32 * 1024 - 20):
         env.execute(f"printf '%0{before}d' 0; printf %s {SECRET}; printf '%0100000d' 0")
-    for seen in Recorded(path).kind("command"):
+    for seen in RunRecord(path).kind("command"):
         assert "hunt" not in seen["output"] and "[REDACTED:MY_SERVICE_TOKEN]" in seen["output"]
         assert seen.end["cut"]["output"]["bytes"] > 0

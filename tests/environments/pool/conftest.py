@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from targets.pool_fixtures import _settings, make, mood, moody
+from targets.pool_fixtures import _settings, make, scripted_pool, starts
 
-__all__ = ["_settings", "make", "mood", "moody"]
+__all__ = ["_settings", "make", "scripted_pool", "starts"]

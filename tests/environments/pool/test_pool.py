@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from targets.borrowing import LONG, Borrower, all_lent, until
-from targets.moody_environment import MoodyEnvironment
+from targets.lease_threads import LONG, LeaseThread, all_leased, until
 from targets.per_command_local import PerCommandLocal
 from targets.processes import all_gone
+from targets.scripted_starts import ScriptedStartEnvironment
 from targets.signals import raising_at
 from targets.threads import running_threads
 
@@ -58,10 +58,10 @@ def test_settings_may_be_given_in_every_form() -> None:
 def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None:
     pool = make(max=1)
     served: list[int] = []
-    with all_lent(pool):
+    with all_leased(pool):
         waiting = []
         for number in range(5):
-            waiting.append(Borrower(pool, lambda _, number=number: served.append(number)))
+            waiting.append(LeaseThread(pool, lambda _, number=number: served.append(number)))
             assert until(lambda: pool.stats().waiting == len(waiting))
     for borrower in waiting:
         borrower.join()
@@ -74,7 +74,7 @@ def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None
 def test_a_wait_has_an_end(make) -> None:
     pool = make(max=1)
     says = "no environment of the pool was free for 0[.]05 s; wait longer"
-    with all_lent(pool), pytest.raises(StartStoppedError, match=says) as error, pool.environment(timeout=0.05):
+    with all_leased(pool), pytest.raises(StartStoppedError, match=says) as error, pool.environment(timeout=0.05):
         pass
     assert error.value.timed_out
     with pool.environment(timeout=LONG) as env:
@@ -84,12 +84,12 @@ def test_a_wait_has_an_end(make) -> None:
 def test_a_wait_ends_with_the_scope_or_the_limit_of_its_thread_or_an_event(make) -> None:
     pool = make(max=1)
     scope, event = CancelScope(), threading.Event()
-    with all_lent(pool):
+    with all_leased(pool):
         waiting = [
-            Borrower(pool, within=scope.active()),
-            Borrower(pool, interrupt=event),
-            Borrower(pool, within=start_limit(0.2)),
-            last := Borrower(pool),
+            LeaseThread(pool, within=scope.active()),
+            LeaseThread(pool, interrupt=event),
+            LeaseThread(pool, within=start_limit(0.2)),
+            last := LeaseThread(pool),
         ]
         assert until(lambda: pool.stats().waiting >= 3)
         scope.cancel()
@@ -101,16 +101,16 @@ def test_a_wait_ends_with_the_scope_or_the_limit_of_its_thread_or_an_event(make)
     assert last.join() == "works\n", "the others' places were given up"
 
 
-def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(moody, mood) -> None:
-    mood.may_start.clear()
-    pool, event = moody(max=1), threading.Event()
-    first = Borrower(pool, interrupt=event)
-    assert until(lambda: mood.starting == 1)
+def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(scripted_pool, starts) -> None:
+    starts.may_start.clear()
+    pool, event = scripted_pool(max=1), threading.Event()
+    first = LeaseThread(pool, interrupt=event)
+    assert until(lambda: starts.starting == 1)
     event.set()
     assert isinstance(first.join(), CallCancelledError)
-    mood.may_start.set()
-    assert Borrower(pool).join() == "works\n"
-    assert mood.tries == 1
+    starts.may_start.set()
+    assert LeaseThread(pool).join() == "works\n"
+    assert starts.tries == 1
 
 
 # What becomes of those that nobody has.
@@ -118,23 +118,23 @@ def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(moody, mood) 
 
 def test_idle_ones_above_min_go(make) -> None:
     pool = make(min=1, max=4, idle=0.0, uses=100)
-    with all_lent(pool, 3) as envs:
+    with all_leased(pool, 3) as envs:
         assert len(set(envs)) == 3
     assert until(lambda: pool.stats().idle == 1 and pool.stats().ending == pool.stats().starting == 0)
 
 
-def test_one_that_is_lost_while_nobody_has_it_is_replaced(moody, mood) -> None:
-    pool = moody(min=1, max=2)
+def test_one_that_is_lost_while_nobody_has_it_is_replaced(scripted_pool, starts) -> None:
+    pool = scripted_pool(min=1, max=2)
     assert idle(pool, 1)
-    mood.lose()
+    starts.lose()
     assert until(lambda: pool.stats().started == 2 and pool.stats().idle == 1)
 
 
-def test_one_that_is_lost_is_not_lent(moody, mood, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MoodyEnvironment, "look_interval", LONG)
-    pool = moody(min=2, max=3)
+def test_one_that_is_lost_is_not_lent(scripted_pool, starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ScriptedStartEnvironment, "look_interval", LONG)
+    pool = scripted_pool(min=2, max=3)
     assert idle(pool, 2)
-    mood.lose()
+    starts.lose()
     with pool.environment() as env:
         assert env.execute("echo works").output == "works\n"
     assert pool.stats().started > 2
@@ -172,9 +172,9 @@ def test_one_that_is_used_again_has_files_and_nothing_else_of_the_use_before(mak
         assert third.execute("cat kept").output == "kept\n", "the directory is this machine's, whoever works in it"
 
 
-def test_one_that_is_broken_is_not_lent_again(moody, mood) -> None:
-    pool = moody(max=1, uses=9)
-    for harm in (lambda env: env.cleanup(), lambda env: mood.lose(), lambda env: None):
+def test_one_that_is_broken_is_not_lent_again(scripted_pool, starts) -> None:
+    pool = scripted_pool(max=1, uses=9)
+    for harm in (lambda env: env.cleanup(), lambda env: starts.lose(), lambda env: None):
         with pool.environment() as env:
             assert env.execute("echo works").output == "works\n"
             harm(env)
@@ -183,19 +183,19 @@ def test_one_that_is_broken_is_not_lent_again(moody, mood) -> None:
 # The end.
 
 
-def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(moody, mood, nap: str) -> None:
+def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(scripted_pool, starts, nap: str) -> None:
     before = running_threads()
-    pool = moody(min=1, max=3)
+    pool = scripted_pool(min=1, max=3)
     assert idle(pool, 1)
-    mood.may_start.clear()
+    starts.may_start.clear()
     runs = threading.Event()
-    lent = Borrower(pool, lambda env: runs.set() or env.execute(f"sleep {nap}"))
+    lent = LeaseThread(pool, lambda env: runs.set() or env.execute(f"sleep {nap}"))
     assert until(runs.is_set)
-    assert until(lambda: mood.starting == 1), "which is the one that is kept ready"
-    waiting = [Borrower(pool) for _ in range(3)]
+    assert until(lambda: starts.starting == 1), "which is the one that is kept ready"
+    waiting = [LeaseThread(pool) for _ in range(3)]
     assert until(lambda: pool.stats().waiting == 3)
     pool.close()
-    assert mood.up == mood.starting == 0
+    assert starts.up == starts.starting == 0
     assert all_gone(nap)
     assert [str(each.join()) for each in waiting] == ["the pool was closed; make a new one"] * 3
     lent.join()
@@ -209,41 +209,41 @@ class Alarm(BaseException):
     """What a signal's handler raises."""
 
 
-def test_a_close_goes_on_when_its_caller_is_cut_short(moody, mood, monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = moody(min=1)
+def test_a_close_goes_on_when_its_caller_is_cut_short(scripted_pool, starts, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = scripted_pool(min=1)
     assert idle(pool, 1)
     may_end = threading.Event()
-    cleanup = MoodyEnvironment.cleanup
-    monkeypatch.setattr(MoodyEnvironment, "cleanup", lambda env: may_end.wait(LONG) and cleanup(env))
+    cleanup = ScriptedStartEnvironment.cleanup
+    monkeypatch.setattr(ScriptedStartEnvironment, "cleanup", lambda env: may_end.wait(LONG) and cleanup(env))
 
     with raising_at(signal.SIGALRM, Alarm):
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(Alarm):
             pool.close()
-    assert mood.up == 1
+    assert starts.up == 1
     may_end.set()
-    assert until(lambda: mood.up == 0), "nobody has called it again"
+    assert until(lambda: starts.up == 0), "nobody has called it again"
     pool.close()
     assert pool.stats().ending == 0
 
 
-def test_a_start_that_raises_anything_is_told_to_the_one_who_waits(moody, mood, monkeypatch) -> None:
+def test_a_start_that_raises_anything_is_told_to_the_one_who_waits(scripted_pool, starts, monkeypatch) -> None:
     def leaves(_: object) -> None:
         raise SystemExit("a callback has called sys.exit")
 
-    pool = moody(max=1)
+    pool = scripted_pool(max=1)
     with monkeypatch.context() as patch:
-        patch.setattr(MoodyEnvironment, "prepare", leaves)
+        patch.setattr(ScriptedStartEnvironment, "prepare", leaves)
         with pytest.raises(SystemExit, match="a callback"), pool.environment(LONG):
             pass
-    assert Borrower(pool).join() == "works\n"
+    assert LeaseThread(pool).join() == "works\n"
 
 
 def test_nothing_is_left_behind_a_pool(make) -> None:
     make().close()  # the loop thread keeps its descriptors
     descriptors = open_descriptors()
     with make(min=4, max=8) as pool, ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda _: Borrower(pool).join(), range(16)))
+        list(threads.map(lambda _: LeaseThread(pool).join(), range(16)))
     assert open_descriptors() <= descriptors
     stats = pool.stats()
     assert (stats.idle, stats.lent, stats.starting, stats.ending, stats.waiting) == (0, 0, 0, 0, 0)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from targets.half_way import cancel_half_way, half_way, note_killed_shells
+from targets.cut_transfers import call_half_way, cancel_half_way, record_killed_shells
 from targets.local_shells import WAYS, local, per_command, without_bash
 
 from environments import BaseEnvironment, TerminalError
@@ -64,11 +64,11 @@ def test_a_part_of_a_file_is_never_there(make: Make, tmp_path: Path, places: tup
 
 
 @pytest.mark.parametrize("make", [local, without_bash], ids=lambda make: make.__name__)
-def test_the_shell_of_a_cancelled_transfer_leaves_it_by_itself(
+def test_the_shell_of_a_cancelled_transfer_survives(
     make: Make, tmp_path: Path, places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = places
-    killed_shells = note_killed_shells(monkeypatch)
+    killed_shells = record_killed_shells(monkeypatch)
     with make(tmp_path) as env:
         env.execute("true")
         for name, transfer in transfers(env, here, there).items():
@@ -86,7 +86,7 @@ def test_a_transfer_that_meets_cleanup_says_so_and_leaves_no_part(tmp_path: Path
             cleanup.start()
             cleanup.join(60)  # which does not wait for the transfer without end
 
-        half_way(env, clean_up)
+        call_half_way(env, clean_up)
         with pytest.raises(TerminalError, match="the environment was cleaned up"):
             env.put_file(here / "large", f"{there}/new")
         assert not cleanup.is_alive()
@@ -129,7 +129,7 @@ def test_what_is_raised_while_progress_is_told_ends_the_transfer_and_leaves_noth
             if make is per_command and name.startswith("put_file"):
                 continue  # the service takes a file as one piece, of which nothing is told half way
             before = contents(here), contents(there), open_files(tmp_path)
-            half_way(env, fail)
+            call_half_way(env, fail)
             with pytest.raises(Alarm):
                 transfer()
             env.progress.callback = None
@@ -151,7 +151,7 @@ def test_cleanup_within_a_callback_ends_the_transfer(tmp_path: Path, places: tup
     for number, make in enumerate((local, without_bash)):
         with make(tmp_path) as env:
             env.execute("true")
-            half_way(env, env.cleanup)
+            call_half_way(env, env.cleanup)
             with pytest.raises(TerminalError, match="the environment was cleaned up"):
                 env.put_file(here / "large", f"{there}/new{number}")
         assert contents(there) == {"large"}

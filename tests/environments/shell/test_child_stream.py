@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from targets.heard import LIMIT, Heard, converse
+from targets.stream_recorder import LIMIT, StreamRecorder, converse
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, run
@@ -33,7 +33,9 @@ def notices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def talk(
-    script: str, conversation: Callable[[ChildStream, Heard], Awaitable[None]], terminal: Terminal | None = None
+    script: str,
+    conversation: Callable[[ChildStream, StreamRecorder], Awaitable[None]],
+    terminal: Terminal | None = None,
 ) -> None:
     """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
 
@@ -48,18 +50,18 @@ def talk(
 
 
 def test_what_a_child_prints_and_how_it_ends(notices: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         assert (stream._end_of_child >= 0) == (notices == "by a descriptor")
         stream.write(b"word\n")
-        await heard.until(lambda: heard.ends)
-        assert heard.data == {Channel.STDOUT: b"out word\n", Channel.STDERR: b"err\n"}
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.data == {Channel.STDOUT: b"out word\n", Channel.STDERR: b"err\n"}
         assert await stream.exit_code(LIMIT) == 3
 
     talk("read -r line; echo out $line; echo err >&2; exit 3", conversation)
 
 
 def test_a_child_that_a_signal_ends(notices: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         assert await stream.exit_code(0) is None
         stream.write(b"\n")
         assert await stream.exit_code(LIMIT) == 128 + 15
@@ -69,20 +71,20 @@ def test_a_child_that_a_signal_ends(notices: str) -> None:
 
 def test_a_child_that_ended_before_anything_was_read(notices: str) -> None:
     async def work(_: object) -> None:
-        stream, heard = ChildStream(["/bin/sh", "-c", "echo all; exit 4"]), Heard()
+        stream, recorder = ChildStream(["/bin/sh", "-c", "echo all; exit 4"]), StreamRecorder()
         os.waitid(os.P_PID, stream._child.pid, os.WEXITED | os.WNOWAIT)
-        stream.start(heard)
-        await heard.until(lambda: heard.ends)
-        assert (heard.out, await stream.exit_code(LIMIT)) == (b"all\n", 4)
+        stream.start(recorder)
+        await recorder.until(lambda: recorder.ends)
+        assert (recorder.out, await stream.exit_code(LIMIT)) == (b"all\n", 4)
         await stream.close()
 
     run(work)
 
 
 def test_all_that_a_child_has_left_is_read_though_others_hold_its_pipes_open(notices: str, nap: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
-        await heard.until(lambda: heard.ends)
-        process, text = heard.out.split(b"\n", 1)
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: recorder.ends)
+        process, text = recorder.out.split(b"\n", 1)
         os.kill(int(process), 9)
         assert text == b"x" * 40_000
 
@@ -90,35 +92,35 @@ def test_all_that_a_child_has_left_is_read_though_others_hold_its_pipes_open(not
 
 
 def test_pipes_that_are_closed_early_are_no_end(notices: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         async with asyncio.timeout(LIMIT):
             while stream._channels:
                 await asyncio.sleep(0.01)
-        assert not heard.ends
+        assert not recorder.ends
         stream.write(b"\n")
-        await heard.until(lambda: heard.ends)
-        assert (heard.out, await stream.exit_code(LIMIT)) == (b"all\n", 5)
+        await recorder.until(lambda: recorder.ends)
+        assert (recorder.out, await stream.exit_code(LIMIT)) == (b"all\n", 5)
 
     talk("echo all; exec >&- 2>&-; read -r line; exit 5", conversation)
 
 
 def test_nothing_is_read_while_it_is_paused(notices: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.pause()
         assert await stream.exit_code(LIMIT) == 0, "it fits into the pipe"
         for _ in range(20):
             await asyncio.sleep(0)
-        assert heard.out == b"" and not heard.ends
+        assert recorder.out == b"" and not recorder.ends
         stream.resume()
-        await heard.until(lambda: heard.ends)
-        assert heard.out == b"in the pipe\n"
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out == b"in the pipe\n"
 
     talk("echo in the pipe", conversation)
 
 
 def test_a_receiver_may_pause_it_at_every_piece(notices: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
-        take, pieces = heard.data_received, []
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
+        take, pieces = recorder.data_received, []
 
         def slowly(channel: Channel, data: bytes) -> None:
             assert not stream._is_paused
@@ -127,33 +129,33 @@ def test_a_receiver_may_pause_it_at_every_piece(notices: str) -> None:
             stream.pause()
             current().loop.call_soon(stream.resume)
 
-        heard.data_received = slowly
-        await heard.until(lambda: heard.ends)
-        assert heard.out == b"x" * MUCH
+        recorder.data_received = slowly
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out == b"x" * MUCH
         assert len(pieces) >= MUCH // LARGE_PIPE_SIZE
 
     talk(f"head -c {MUCH} /dev/zero | tr '\\0' x", conversation)
 
 
 def test_drain_waits_until_the_child_has_room_for_all() -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         await stream.drain()
         stream.write(b"x" * MUCH)
         stream.write(b"\n")
         draining = current().spawn(stream.drain())
-        await heard.until(lambda: heard.out == b"begun\n")
+        await recorder.until(lambda: recorder.out == b"begun\n")
         assert not draining.done() and (stream.unread() or 0) == MUCH + 1
         os.kill(stream._child.pid, 10)
         await draining
         stream.close_write()
-        await heard.until(lambda: heard.ends)
-        assert heard.out == f"begun\n{MUCH + 1}\n".encode()
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out == f"begun\n{MUCH + 1}\n".encode()
 
     talk("trap 'wc -c; exit' USR1; echo begun; while :; do sleep 0.01; done", conversation)
 
 
 def test_all_that_drain_at_once_go_on() -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         waiting = [asyncio.ensure_future(stream.drain()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -165,21 +167,21 @@ def test_all_that_drain_at_once_go_on() -> None:
 
 
 def test_end_of_file_comes_behind_what_was_written() -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         stream.close_write()
         stream.close_write()
         with pytest.raises(BrokenPipeError):
             stream.write(b"more")
-        await heard.until(lambda: heard.ends)
-        assert heard.out.strip() == str(MUCH).encode()
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out.strip() == str(MUCH).encode()
         assert stream.unread() == 0
 
     talk("wc -c", conversation)
 
 
 def test_who_reads_nothing_more_takes_nothing_more() -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         await stream.drain()
         assert await stream.exit_code(LIMIT) == 0
@@ -190,9 +192,9 @@ def test_who_reads_nothing_more_takes_nothing_more() -> None:
 
 
 def test_what_a_child_has_not_read_is_known_behind_its_end() -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"read\n")
-        await heard.until(lambda: heard.out == b"read\n")
+        await recorder.until(lambda: recorder.out == b"read\n")
         assert stream.unread() == 0
         stream.write(b"left")
         stream._child.kill()
@@ -203,7 +205,7 @@ def test_what_a_child_has_not_read_is_known_behind_its_end() -> None:
 
 
 def test_close_ends_the_child_and_what_waits_to_be_sent(notices: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         draining = current().spawn(stream.drain())
         await asyncio.sleep(0)
@@ -223,16 +225,16 @@ def test_close_waits_only_a_while_for_a_child_that_may_not_be_killed(
     monkeypatch.setattr(child_stream, "LEAVE_LIMIT", 0.01)
 
     async def work(_: object) -> None:
-        stream, heard = ChildStream(["sleep", nap]), Heard()
+        stream, recorder = ChildStream(["sleep", nap]), StreamRecorder()
         kill = stream._child.kill
 
         def refuse() -> None:
             raise PermissionError
 
         monkeypatch.setattr(stream._child, "kill", refuse)
-        stream.start(heard)
+        stream.start(recorder)
         await stream.close()
-        assert heard.ends == 1
+        assert recorder.ends == 1
         kill()
         assert await stream.exit_code(LIMIT) == 128 + 9
 
@@ -240,16 +242,16 @@ def test_close_waits_only_a_while_for_a_child_that_may_not_be_killed(
 
 
 def test_on_a_terminal_of_a_size(notices: str) -> None:
-    async def conversation(stream: ChildStream, heard: Heard) -> None:
-        await heard.until(lambda: heard.out == b"30 90\r\n")
+    async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
+        await recorder.until(lambda: recorder.out == b"30 90\r\n")
         await stream.resize(Terminal(20, 40))
         stream.write(b"go\n")
-        await heard.until(lambda: heard.out.endswith(b"20 40\r\n"))
+        await recorder.until(lambda: recorder.out.endswith(b"20 40\r\n"))
         assert stream.unread() is None
         stream.close_write()
-        await heard.until(lambda: heard.ends)
-        assert heard.out.endswith(b"end\r\n")
-        assert heard.data[Channel.STDERR] == b""
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out.endswith(b"end\r\n")
+        assert recorder.data[Channel.STDERR] == b""
         assert await stream.exit_code(LIMIT) == 6
         await stream.resize(Terminal(20, 40))
 

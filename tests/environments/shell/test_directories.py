@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.directory_trees import TIME, described, made, rich
+from targets.directory_trees import TIME, describe_tree, make_rich_tree, write_tree
 from targets.local_shells import without_bash
 from targets.plain_local import PlainLocal
 
@@ -27,19 +27,19 @@ def env(tmp_path: Path) -> Iterator[BaseEnvironment]:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A directory with little in it."""
-    return made(tmp_path / "source", {"file": "text", "sub/file": "more"})
+    return write_tree(tmp_path / "source", {"file": "text", "sub/file": "more"})
 
 
 # What is copied.
 
 
 def test_what_is_in_a_directory_arrives_as_it_is(env: BaseEnvironment, tmp_path: Path) -> None:
-    top = rich(tmp_path / "source")
-    want = described(top)
+    top = make_rich_tree(tmp_path / "source")
+    want = describe_tree(top)
     env.put_dir(top, tmp_path / "there")
-    assert described(tmp_path / "there") == want
+    assert describe_tree(tmp_path / "there") == want
     env.get_dir(str(top), tmp_path / "here")
-    assert described(tmp_path / "here") == want
+    assert describe_tree(tmp_path / "here") == want
 
 
 def test_links_modes_and_empty_directories_are_kept_and_what_holds_no_bytes_is_left_out(
@@ -70,9 +70,9 @@ def test_a_path_may_be_relative_of_the_home_or_within_the_source(
     env.put_dir(source, "-there")
     env.put_dir(source, "~/there/")
     env.get_dir("-there", tmp_path / "back")
-    want = described(source)
+    want = describe_tree(source)
     for copy in (tmp_path / "-dir" / "-there", tmp_path / "home" / "there", tmp_path / "back"):
-        assert described(copy) == want
+        assert describe_tree(copy) == want
     env.put_dir(source, str(source / "copy"))
     assert (source / "copy" / "sub" / "file").read_text() == "more"
     assert not (source / "copy" / "copy").exists()
@@ -86,17 +86,17 @@ def test_what_has_no_counterpart_stays(env: BaseEnvironment, source: Path, tmp_p
         (tmp_path / "there", lambda: env.put_dir(source, str(tmp_path / "there"))),
         (tmp_path / "here", lambda: env.get_dir(str(source), tmp_path / "here")),
     ):
-        made(copy, {"file": "old", "mine": "mine", "sub/mine": "mine"})
+        write_tree(copy, {"file": "old", "mine": "mine", "sub/mine": "mine"})
         copy.chmod(0o1777)
         act()
-        found = {name: holds for name, (*_, holds) in described(copy).items() if holds}
+        found = {name: holds for name, (*_, holds) in describe_tree(copy).items() if holds}
         assert found == {b"file": b"text", b"mine": b"mine", b"sub/file": b"more", b"sub/mine": b"mine"}
         assert stat.S_IMODE(copy.stat().st_mode) == 0o1777, "a directory that others use too keeps its permissions"
 
 
 def _in_the_way(top: Path, outside: Path) -> None:
     """Put links and files where others are to come."""
-    made(outside, {"file": "outside", "sub/file": "outside"})
+    write_tree(outside, {"file": "outside", "sub/file": "outside"})
     top.mkdir()
     (top / "file").symlink_to(outside / "file")
     (top / "sub").symlink_to(outside / "sub")
@@ -108,25 +108,25 @@ def _in_the_way(top: Path, outside: Path) -> None:
 def test_a_link_or_a_file_in_the_way_is_replaced_and_not_followed(
     env: BaseEnvironment, source: Path, tmp_path: Path
 ) -> None:
-    made(source, {"pipe": "none"})
+    write_tree(source, {"pipe": "none"})
     (source / "folder").mkdir()
     (source / "link").symlink_to("file")
     (source / "sub").chmod(0o750)
     _in_the_way(tmp_path / "there", tmp_path / "outside")
     _in_the_way(tmp_path / "here", tmp_path / "outside")
-    before = described(tmp_path / "outside")
+    before = describe_tree(tmp_path / "outside")
     env.put_dir(source, str(tmp_path / "there"))
     env.get_dir(str(source), tmp_path / "here")
-    assert described(tmp_path / "outside") == before
-    want = described(source)
+    assert describe_tree(tmp_path / "outside") == before
+    want = describe_tree(source)
     for copy in (tmp_path / "there", tmp_path / "here"):
-        got = described(copy)
+        got = describe_tree(copy)
         assert {name: got[name] for name in want if name != b"."} == {n: w for n, w in want.items() if n != b"."}
 
 
 def test_a_file_does_not_take_the_place_of_a_directory(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
     for copy in (tmp_path / "there", tmp_path / "here"):
-        made(copy, {"file/in it": "kept"})
+        write_tree(copy, {"file/in it": "kept"})
     with pytest.raises(TerminalError, match="file"):
         env.put_dir(source, str(tmp_path / "there"))
     with pytest.raises(TerminalError, match="irectory"):
@@ -141,13 +141,13 @@ def test_a_file_does_not_take_the_place_of_a_directory(env: BaseEnvironment, sou
 
 def test_files_of_the_same_size_and_second_are_left_out(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
     names = ("same", "a 'b'", "end ", "two\nlines", "[x]*?", "ü")
-    made(source, dict.fromkeys((*names, "longer", "later"), "first"))
+    write_tree(source, dict.fromkeys((*names, "longer", "later"), "first"))
     env.put_dir(source, str(tmp_path / "there"))
     env.get_dir(str(source), tmp_path / "here")
     for copy in (tmp_path / "there", tmp_path / "here"):
-        made(copy, dict.fromkeys((*names, "longer", "later"), "other"))
+        write_tree(copy, dict.fromkeys((*names, "longer", "later"), "other"))
         os.utime(copy / "same", (TIME + 0.9, TIME + 0.9))
-    made(source, {"longer": "longer"})
+    write_tree(source, {"longer": "longer"})
     os.utime(source / "later", (TIME + 1, TIME + 1))
     env.put_dir(source, str(tmp_path / "there"), skip_unchanged=True)
     env.get_dir(str(source), tmp_path / "here", skip_unchanged=True)
@@ -160,7 +160,7 @@ def test_files_of_the_same_size_and_second_are_left_out(env: BaseEnvironment, so
 def test_a_file_behind_a_link_is_not_taken_for_one_that_is_there(
     env: BaseEnvironment, source: Path, tmp_path: Path
 ) -> None:
-    made(tmp_path / "outside", {"file": "more"})
+    write_tree(tmp_path / "outside", {"file": "more"})
     for copy in (tmp_path / "there", tmp_path / "here"):
         copy.mkdir()
         (copy / "sub").symlink_to(tmp_path / "outside")
@@ -257,7 +257,7 @@ def test_a_variable_does_not_change_what_tar_does(
     monkeypatch.setenv("TAR_OPTIONS", "--exclude=file --transform=s/^/../")
     env.put_dir(source, str(tmp_path / "there"))
     env.get_dir(str(source), tmp_path / "here")
-    assert described(tmp_path / "there") == described(tmp_path / "here") == described(source)
+    assert describe_tree(tmp_path / "there") == describe_tree(tmp_path / "here") == describe_tree(source)
 
 
 # An archive that is not to be trusted.
@@ -294,8 +294,8 @@ ESCAPES: list[dict[str, str]] = [
 
 
 def test_a_member_outside_of_the_directory_is_refused(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
-    outside = made(tmp_path / "outside", {"file": "outside"})
-    before = described(outside)
+    outside = write_tree(tmp_path / "outside", {"file": "outside"})
+    before = describe_tree(outside)
     env = with_tar(f"cat {tmp_path}/evil")
 
     def resolved(text: str) -> str:
@@ -306,14 +306,14 @@ def test_a_member_outside_of_the_directory_is_refused(with_tar: MakeWithTar, sou
         here = tmp_path / f"here{number}"
         with pytest.raises(TerminalError, match="outside"):
             env.get_dir(str(source), here / "top")
-        assert described(outside) == before, members
+        assert describe_tree(outside) == before, members
         assert {path.name for path in here.rglob("*")} <= {"top", "sub", "link"}, members
 
 
 def test_a_link_that_takes_the_place_of_a_directory_does_not_lead_out(
     with_tar: MakeWithTar, source: Path, tmp_path: Path
 ) -> None:
-    outside = made(tmp_path / "outside", {"file": "outside"})
+    outside = write_tree(tmp_path / "outside", {"file": "outside"})
     outside.chmod(0o700)
     evil = _archive_of({"sub": "/"}, tmp_path / "evil")
     first = evil.read_bytes()[:512]

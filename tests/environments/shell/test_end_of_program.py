@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.conformance.check import unique, wait_until
 from environments.owner import MARKER_VARIABLE
@@ -40,10 +40,10 @@ def test_what_runs_on_this_machine_ends_with_the_program(how: signal.Signals) ->
     with subprocess.Popen([sys.executable, "-c", PROGRAM, word], stdout=subprocess.PIPE) as program:
         assert program.stdout
         assert program.stdout.readline() == b"on\n"
-        assert wait_until(lambda: len(having(word)) >= 6, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(processes_with(word)) >= 6, 30)  # this program, and what it has started
         program.send_signal(how)
         program.wait()
-        assert wait_until(lambda: not having(word), 30)  # it takes 1.1 s
+        assert wait_until(lambda: not processes_with(word), 30)  # it takes 1.1 s
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from targets.local_shells import WAYS
-from targets.processes import all_gone, having, sleepers
+from targets.processes import all_gone, processes_with, sleepers
 
 from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import unique, wait_until
@@ -133,7 +133,7 @@ def test_what_ignores_term_is_ended_also_when_the_caller_leaves_while_the_comman
     is_running: list[Any] = []
     with pytest.raises(LookupError):
         env.execute(command, on_output=interrupt_and_leave)
-    assert not having(word)
+    assert not processes_with(word)
     assert env.execute("echo on").output == "on\n"
 
 

@@ -106,9 +106,9 @@ def test_what_is_about_to_be_dropped_is_looked_at_before(search: OutputSearch) -
             output.add(Channel.STDOUT, piece)
         assert await looking == "x" * 99 + "needle"
         assert output.read_new(final=True) == "y" * 100
-        assert tap.turns == ["pause", "resume"]
+        assert tap.calls == ["pause", "resume"]
         output.add(Channel.STDOUT, b"z" * 1000)
-        assert tap.turns == ["pause", "resume"], "nobody looks, and what is oldest goes"
+        assert tap.calls == ["pause", "resume"], "nobody looks, and what is oldest goes"
         assert output.read_new(final=True) == "z" * 100
 
     _on_loop(work, limit=100)
@@ -121,9 +121,9 @@ def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None
         await asyncio.sleep(0)
         for _ in range(3):
             output.add(Channel.STDOUT, b"x" * 1000)
-            assert tap.turns.pop() == "pause"
-            await _until(lambda: tap.turns)
-            assert tap.turns.pop() == "resume"
+            assert tap.calls.pop() == "pause"
+            await _until(lambda: tap.calls)
+            assert tap.calls.pop() == "resume"
         output.add(Channel.STDOUT, b"needle")
         assert await looking == "x" * 100 + "needle"
 
@@ -139,7 +139,7 @@ def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
         looking.cancel()
         await asyncio.wait((looking,))
         assert looking.cancelled()
-        assert tap.turns == ["pause", "resume"]
+        assert tap.calls == ["pause", "resume"]
         assert output.read_new(final=True) == "x" * 100
 
     _on_loop(work, limit=100)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from targets.plain_local import PlainLocal
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 from targets.threads import running_threads
 
 from environments import BaseEnvironment, EnvironmentLostError, TerminalError, create_environment, load_settings
@@ -161,14 +161,14 @@ def test_many_processes_that_ignore_term_are_ended_side_by_side_by_whichever_cle
     word = unique()
     for _ in range(12):
         env.start(f"trap '' TERM; sh -c ': {word}; while :; do sleep 100; done'")
-    assert wait_until(lambda: len(having(word)) >= 12)
+    assert wait_until(lambda: len(processes_with(word)) >= 12)
     threads = [threading.Thread(target=env.cleanup) for _ in range(4)]  # of which one ends them, and all wait for it
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
-    assert wait_until(lambda: not having(word), 2)
+    assert wait_until(lambda: not processes_with(word), 2)
 
 
 def test_an_environment_that_is_dropped_is_cleaned_up_with_a_warning(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments import BaseEnvironment, EnvironmentSession, TerminalError
 from environments import session as session_module
@@ -49,7 +49,7 @@ def test_hooks_are_asked_with_the_directory_of_the_session(env: BaseEnvironment)
 def test_a_command_of_one_keeps_the_environment_busy(env: BaseEnvironment, nap: str) -> None:
     session = env.session("busy")
     with running(session, f"sleep {nap}"):
-        assert wait_until(lambda: session.busy and bool(having(nap)))
+        assert wait_until(lambda: session.busy and bool(processes_with(nap)))
         assert env.busy
         assert env.idle_seconds == 0
         session.interrupt()
@@ -73,7 +73,7 @@ def test_closing_one_is_refused_to_its_own_command_and_reaches_those_that_wait(e
             errors.append(error)
 
     with running(session, f"sleep {nap}"):
-        assert wait_until(lambda: bool(having(nap)))
+        assert wait_until(lambda: bool(processes_with(nap)))
         waiting = threading.Thread(target=wait)
         waiting.start()
         session.close()

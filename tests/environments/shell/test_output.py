@@ -131,10 +131,10 @@ def test_a_sink_takes_all_in_order_and_the_stream_is_paused_while_it_is_slow() -
         pieces = [bytes([number]) * (QUEUED // 4) for number in range(6)]
         for piece in pieces:
             delivery.add(Channel.STDOUT, piece)
-        assert tap.turns == ["pause"]
+        assert tap.calls == ["pause"]
         sink.may_take.set()
         await delivery.flush()
-        assert tap.turns == ["pause", "resume"]
+        assert tap.calls == ["pause", "resume"]
         delivery.add(Channel.STDOUT, b"more")
         await delivery.flush()
         assert sink.taken == b"".join(pieces) + b"more"
@@ -153,7 +153,7 @@ def test_the_first_error_of_a_sink_is_told_and_ends_what_it_is_given() -> None:
         delivery.add(Channel.STDOUT, b"a" * (QUEUED + 1))
         sink.may_take.set()
         await delivery.flush()
-        assert tap.turns == ["pause", "resume"], "or the command would wait for ever"
+        assert tap.calls == ["pause", "resume"], "or the command would wait for ever"
         delivery.add(Channel.STDOUT, b"more")
         await delivery.flush()
 

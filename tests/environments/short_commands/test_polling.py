@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from targets.heard import Heard
 from targets.per_command_local import PerCommandLocal
+from targets.stream_recorder import StreamRecorder
 
 from environments import load_settings
 from environments.output import Channel
 from environments.shell.stream import Stream
 
 
-class Content(Heard):
+class Content(StreamRecorder):
     """Waits for nothing more once something has come."""
 
     def __init__(self, stream: Stream) -> None:
@@ -63,15 +63,15 @@ def test_small_outputs_of_one_command_after_the_other_are_not_held_back(env: Per
 def test_what_a_process_said_last_while_it_was_not_asked_is_brought_with_its_exit_code(env: PerCommandLocal) -> None:
     async def use(_: object) -> None:
         stream = await env.open_stream(["sh", "-c", "read -r x; echo $x; sleep 0.5; echo last; exit 7"])
-        heard = Content(stream)
-        stream.start(heard)
+        recorder = Content(stream)
+        stream.start(recorder)
         stream.write(b"first\n")
-        await heard.until(lambda: heard.out == b"first\n")
+        await recorder.until(lambda: recorder.out == b"first\n")
         await asyncio.sleep(2)
         stream.write(b"more\n")
         await stream.drain()
-        await heard.until(lambda: heard.ends)
-        assert heard.out == b"first\nlast\n"
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out == b"first\nlast\n"
         assert await stream.exit_code(30) == 7
         with pytest.raises(BrokenPipeError):
             stream.write(b"more\n")
@@ -82,20 +82,20 @@ def test_what_a_process_said_last_while_it_was_not_asked_is_brought_with_its_exi
 
 def test_a_stream_that_is_paused_brings_nothing_until_it_reads_on(env: PerCommandLocal) -> None:
     async def use(_: object) -> None:
-        stream, heard = await env.open_stream(["cat"]), Heard()
-        stream.start(heard)
+        stream, recorder = await env.open_stream(["cat"]), StreamRecorder()
+        stream.start(recorder)
         stream.write(b"first\n")
-        await heard.until(lambda: heard.out)
+        await recorder.until(lambda: recorder.out)
         stream.pause()
         stream.write(b"second\n")
         await stream.drain()
         stream.close_write()
         await stream.drain()
         await asyncio.sleep(0.5)
-        assert heard.out == b"first\n" and not heard.ends
+        assert recorder.out == b"first\n" and not recorder.ends
         stream.resume()
-        await heard.until(lambda: heard.ends)
-        assert heard.out == b"first\nsecond\n"
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out == b"first\nsecond\n"
         await stream.close()
 
     env.run_on_loop(use)
@@ -103,16 +103,16 @@ def test_a_stream_that_is_paused_brings_nothing_until_it_reads_on(env: PerComman
 
 def test_input_is_sent_in_order_and_what_waits_goes_together(env: PerCommandLocal) -> None:
     async def use(_: object) -> None:
-        stream, heard = await env.open_stream(["cat"]), Heard()
-        stream.start(heard)
+        stream, recorder = await env.open_stream(["cat"]), StreamRecorder()
+        stream.start(recorder)
         pieces = [f"{number} ".encode() for number in range(100)]
         env.texts.clear()
         for piece in pieces:
             stream.write(piece)
         stream.close_write()
         await stream.drain()
-        await heard.until(lambda: heard.ends)
-        assert heard.out == b"".join(pieces)
+        await recorder.until(lambda: recorder.ends)
+        assert recorder.out == b"".join(pieces)
         assert sum("number=" in text for text in env.texts) == 1
         assert await stream.exit_code(30) == 0
         await stream.close()
@@ -128,16 +128,16 @@ def test_a_write_behind_another_is_not_kept_by_what_waits_for_output(
 
     async def use(_: object) -> None:
         stream = await env.open_stream(["sh", "-c", "echo up; read -r a; read -r b; read -r c; echo $a $b $c"])
-        heard = Content(stream)
-        stream.start(heard)
+        recorder = Content(stream)
+        stream.start(recorder)
         stream.write(b"one\n")
-        await heard.until(lambda: heard.out == b"up\n")
+        await recorder.until(lambda: recorder.out == b"up\n")
         await stream.drain()
         stream.write(b"two\n")
         await asyncio.sleep(0.02)  # it is on its way
         stream.resume()
         stream.write(b"three\n")
-        await heard.until(lambda: heard.out == b"up\none two three\n")
+        await recorder.until(lambda: recorder.out == b"up\none two three\n")
         await stream.close()
 
     env.run_on_loop(use)

@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 import psutil
 import pytest
-from targets.awaiting import LONG, on_both, until
-from targets.processes import all_gone, having
+from targets.awaiting import LONG, on_both_loops, until
+from targets.processes import all_gone, processes_with
 
 from environments import DeniedError, TerminalError, create_environment
 from environments.approvals import CommandRequest
@@ -29,7 +29,7 @@ from hermes_env.aio import AsyncEnvironment, limit_threads
 pytestmark = pytest.mark.anyio
 
 
-@on_both
+@on_both_loops
 async def test_a_session_keeps_its_state(env: AsyncEnvironment, work: Path) -> None:
     await env.execute("export GREETING=hello; cd /")
     result = await env.execute('echo "$GREETING"; pwd')
@@ -57,7 +57,7 @@ async def test_files_are_moved(env: AsyncEnvironment, work: Path, tmp_path: Path
     assert not await env.exists("in")
 
 
-@on_both
+@on_both_loops
 async def test_a_transfer_that_is_cancelled_leaves_no_part_and_nothing_open(work: Path, tmp_path: Path) -> None:
     (work / "large").write_bytes(bytes(30_000_000))
     (tmp_path / "out").mkdir()
@@ -134,22 +134,22 @@ async def test_what_the_environment_raises_is_raised_as_it_is(env: AsyncEnvironm
 async def test_after_its_block_nothing_is_left(env: AsyncEnvironment, nap: str) -> None:
     async with AsyncEnvironment("local") as other:
         await other.start(f"sleep {nap}")
-        await until(lambda: having(nap))
+        await until(lambda: processes_with(nap))
     assert all_gone(nap)
     with pytest.raises(TerminalError, match="cleaned up"):
         await other.execute("true")
 
 
-@on_both
+@on_both_loops
 async def test_a_block_that_is_cancelled_is_cleaned_up_too(nap: str) -> None:
     with anyio.CancelScope() as scope:
         async with AsyncEnvironment("local") as env:
             await env.start(f"sleep {nap}")
-            await until(lambda: having(nap))
+            await until(lambda: processes_with(nap))
             scope.cancel()
             await anyio.sleep(LONG)
     assert scope.cancelled_caught
-    assert not having(nap)
+    assert not processes_with(nap)
 
 
 async def test_an_environment_that_there_is_can_be_awaited(work: Path) -> None:
@@ -178,14 +178,14 @@ def test_several_event_loops_use_one_after_the_other(anyio_backend: str, work: P
 class TestCancelled:
     """What is cancelled is ended in the target before the await returns."""
 
-    @on_both
+    @on_both_loops
     async def test_a_command_is_ended_with_its_children(self, env: AsyncEnvironment, nap: str) -> None:
         for run in (env.execute, env.execute_oneshot):
             async with anyio.create_task_group() as group:
                 group.start_soon(run, f"(setsid sleep {nap} & sleep {nap})")
-                await until(lambda: len(having(nap)) >= 2)
+                await until(lambda: len(processes_with(nap)) >= 2)
                 group.cancel_scope.cancel()
-            assert not having(f"sleep {nap}")
+            assert not processes_with(f"sleep {nap}")
         assert (await env.execute("echo on")).output == "on\n"
 
     async def test_a_time_limit_ends_a_command(self, env: AsyncEnvironment, nap: str) -> None:
@@ -193,24 +193,24 @@ class TestCancelled:
         with anyio.move_on_after(0.2) as limit:
             await env.execute(f"sleep {nap}")
         assert limit.cancelled_caught
-        assert not having(nap)
+        assert not processes_with(nap)
         with pytest.raises(TimeoutError), anyio.fail_after(0.2):
             await env.execute(f"sleep {nap}")
-        assert not having(nap)
+        assert not processes_with(nap)
         assert (await env.execute("echo $KEPT")).output == "1\n"
 
     async def test_asyncios_own_ways_end_a_command(self, env: AsyncEnvironment, nap: str) -> None:
         task = asyncio.create_task(env.execute(f"sleep {nap}"))
-        await until(lambda: having(nap))
+        await until(lambda: processes_with(nap))
         for _ in range(3):
             task.cancel()
             await asyncio.sleep(0)
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not having(nap)
+        assert not processes_with(nap)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(env.execute(f"sleep {nap}"), 0.2)
-        assert not having(nap)
+        assert not processes_with(nap)
 
     async def test_a_command_that_waits_for_its_turn_does_not_run(self, env: AsyncEnvironment, work: Path) -> None:
         async with anyio.create_task_group() as group:
@@ -238,12 +238,12 @@ def test_a_command_whose_event_loop_was_closed_is_ended(run: Callable[..., Any],
     loop = asyncio.new_event_loop()
     env = AsyncEnvironment("local", cwd=str(work))
     task = loop.create_task(run(env, f"sleep {nap}"))
-    loop.run_until_complete(until(lambda: having(nap)))
+    loop.run_until_complete(until(lambda: processes_with(nap)))
     loop.close()
     task._log_destroy_pending = False  # of which asyncio would tell
     del task
     gc.collect()
-    assert wait_until(lambda: not having(nap) and not env.busy, LONG)
+    assert wait_until(lambda: not processes_with(nap) and not env.busy, LONG)
     assert asyncio.run(env.execute("echo on")).output == "on\n"
     asyncio.run(env.cleanup())
 
@@ -274,10 +274,10 @@ anyio.run(main, backend="{anyio_backend}")
 """
     program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with program:
-        assert wait_until(lambda: [each for each in having(nap) if each.name() == "sleep"], LONG)
+        assert wait_until(lambda: [each for each in processes_with(nap) if each.name() == "sleep"], LONG)
         program.send_signal(signal.SIGINT)
         assert program.stdout and program.stdout.readline() == "after it\n"
-        assert not [each for each in having(nap) if each.name() == "sleep"]
+        assert not [each for each in processes_with(nap) if each.name() == "sleep"]
         error = program.communicate()[1]
     assert error.splitlines()[-1] == "KeyboardInterrupt"
     assert program.returncode == -signal.SIGINT
@@ -296,16 +296,16 @@ class TestCallbacks:
         await env.execute("echo out; sleep 0.1; echo err >&2", stderr="separate", on_output=note)
         assert pieces == [("out\n", "stdout", threading.get_ident()), ("err\n", "stderr", threading.get_ident())]
 
-    @on_both
+    @on_both_loops
     async def test_what_it_raises_ends_the_command_and_is_raised(self, env: AsyncEnvironment, nap: str) -> None:
         async def refuse(piece: str) -> None:
             raise LookupError(piece)
 
         with pytest.raises(LookupError, match="begun"):
             await env.execute(f"echo begun; sleep {nap}", on_output=refuse)
-        assert not having(nap)
+        assert not processes_with(nap)
 
-    @on_both
+    @on_both_loops
     async def test_it_is_cancelled_with_the_command(self, env: AsyncEnvironment, nap: str) -> None:
         begun, ended = anyio.Event(), anyio.Event()
 
@@ -321,7 +321,7 @@ class TestCallbacks:
             await begun.wait()
             group.cancel_scope.cancel()
         assert ended.is_set()
-        assert not having(nap)
+        assert not processes_with(nap)
 
     async def test_it_may_await_commands_beside_and_is_refused_to_wait_for_itself(self, env: AsyncEnvironment) -> None:
         outputs = []
@@ -334,7 +334,7 @@ class TestCallbacks:
         await env.execute("echo out", on_output=run)
         assert outputs == ["beside\n"]
 
-    @on_both
+    @on_both_loops
     async def test_hooks_and_approvals_are_awaited(self, work: Path) -> None:
         loops = []
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from targets.awaiting import LONG, on_both, until
+from targets.awaiting import LONG, on_both_loops, until
 
 from environments.errors import StartStoppedError
 from hermes_env.aio import AsyncEnvironment, AsyncPool
@@ -45,7 +45,7 @@ async def test_a_task_that_is_cancelled_waits_no_longer(work: Path) -> None:
         assert (await env.execute("echo works")).output == "works\n"
 
 
-@on_both
+@on_both_loops
 async def test_those_who_wait_need_no_thread_each(work: Path) -> None:
     async with AsyncPool({"backend": "local", "cwd": str(work)}, max=1) as pool:
         async with pool.environment(), anyio.create_task_group() as group:

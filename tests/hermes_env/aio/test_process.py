@@ -12,8 +12,8 @@ import anyio
 import anyio.from_thread
 import pytest
 from anyio.lowlevel import current_token
-from targets.awaiting import LONG, on_both
-from targets.processes import all_gone, having
+from targets.awaiting import LONG, on_both_loops
+from targets.processes import all_gone, processes_with
 
 from environments import Process, ProcessEndedError, ProcessTimeoutError
 from hermes_env.aio import AsyncEnvironment
@@ -21,7 +21,7 @@ from hermes_env.aio import AsyncEnvironment
 pytestmark = pytest.mark.anyio
 
 
-@on_both
+@on_both_loops
 async def test_it_is_written_to_and_read(env: AsyncEnvironment) -> None:
     process = await env.start("cat; exit 3")
     await process.write("one\ntwo\n")
@@ -50,7 +50,7 @@ async def test_a_wait_has_a_limit_and_the_process_goes_on(env: AsyncEnvironment,
     with pytest.raises(ProcessTimeoutError):
         await process.expect("x", timeout=0.05)
     await process.kill()
-    assert not having(nap)
+    assert not processes_with(nap)
     assert await process.wait() == 143
 
 
@@ -63,7 +63,7 @@ async def test_an_expectation_that_is_cancelled_has_read_nothing(env: AsyncEnvir
     await process.kill()
 
 
-@on_both
+@on_both_loops
 @pytest.mark.parametrize("is_ready", [False, True], ids=["in a new shell", "in a shell that is ready"])
 async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment, nap: str, is_ready: bool) -> None:
     for delay in (0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003, 0.01):
@@ -71,7 +71,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment
             await env.execute_oneshot("true")
         with anyio.move_on_after(delay):
             await (await env.start(f"sleep {nap}")).kill()
-        assert not having(nap)
+        assert not processes_with(nap)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.3], ids=["before its end", "behind its end"])
@@ -98,7 +98,7 @@ async def test_a_start_that_is_recorded_and_cancelled_at_its_end_leaves_no_proce
         assert all_gone(nap)
 
 
-@on_both
+@on_both_loops
 async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled(
     env: AsyncEnvironment, nap: str
 ) -> None:
@@ -109,4 +109,4 @@ async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled
         group.cancel_scope.cancel()
     with anyio.fail_after(LONG):
         await process.wait()
-    assert not having(nap)
+    assert not processes_with(nap)

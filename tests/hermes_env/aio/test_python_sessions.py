@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from targets.awaiting import on_both
+from targets.awaiting import on_both_loops
 
 from code_execution import PythonSession
 from environments import TerminalError
@@ -13,7 +13,7 @@ from hermes_env.aio import AsyncEnvironment, AsyncPythonSession, aexecute_code
 pytestmark = pytest.mark.anyio
 
 
-@on_both
+@on_both_loops
 async def test_scripts_share_what_they_define_and_their_tools_are_awaited(env: AsyncEnvironment) -> None:
     lock = anyio.Lock()
 
@@ -33,7 +33,7 @@ async def test_scripts_share_what_they_define_and_their_tools_are_awaited(env: A
         raise TerminalError((await python.execute("1")).error)
 
 
-@on_both
+@on_both_loops
 async def test_a_task_that_is_cancelled_interrupts_its_script_and_keeps_the_variables(env: AsyncEnvironment) -> None:
     async with AsyncPythonSession(env) as python:
         await python.execute("import time\nx = 1")
@@ -44,7 +44,7 @@ async def test_a_task_that_is_cancelled_interrupts_its_script_and_keeps_the_vari
         assert (after.value, after.note) == ("2", None)
 
 
-@on_both
+@on_both_loops
 async def test_a_plain_session_and_that_of_the_environment_can_be_awaited(env: AsyncEnvironment) -> None:
     with PythonSession(env.sync) as plain:
         assert (await aexecute_code("1 + 1", session=plain)).value == "2"

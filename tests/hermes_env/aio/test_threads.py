@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 import pytest
 import sniffio
-from targets.awaiting import LONG, on_both, until
+from targets.awaiting import LONG, on_both_loops, until
 
 from environments import CallCancelledError, CommandResult, TerminalError
 from environments.approvals import CommandRequest
@@ -28,7 +28,7 @@ def workers() -> set[str]:
     return {each.name for each in threading.enumerate() if each.name.startswith("hermes-worker")}
 
 
-@on_both
+@on_both_loops
 async def test_commands_that_are_awaited_at_once_need_no_thread_each(env: AsyncEnvironment) -> None:
     await env.execute("true")
     before = workers()
@@ -45,7 +45,7 @@ async def test_commands_that_are_awaited_at_once_need_no_thread_each(env: AsyncE
         assert len(workers() - before) <= 2  # a pattern is looked for on one
 
 
-@on_both
+@on_both_loops
 async def test_a_script_needs_one_worker(env: AsyncEnvironment) -> None:
     def count() -> int:
         return sum(not each.is_idle for each in threading.enumerate() if isinstance(each, WorkerThread))
@@ -54,7 +54,7 @@ async def test_a_script_needs_one_worker(env: AsyncEnvironment) -> None:
     assert result.output == "1\n"
 
 
-@on_both
+@on_both_loops
 async def test_a_hook_and_a_plain_command_beside_it_do_not_wait_for_each_other(env: AsyncEnvironment) -> None:
     asked, answered = anyio.Event(), anyio.Event()
 
@@ -94,7 +94,7 @@ async def test_what_ends_something_waits_for_no_turn(work: Path) -> None:
         limit_threads(commands=64)
 
 
-@on_both
+@on_both_loops
 async def test_the_library_of_the_caller_is_not_that_of_the_loop_thread(anyio_backend: str) -> None:
     async def library(_: Call[str]) -> str:
         return sniffio.current_async_library()
@@ -103,7 +103,7 @@ async def test_the_library_of_the_caller_is_not_that_of_the_loop_thread(anyio_ba
     assert await awaited(library) == "asyncio"
 
 
-@on_both
+@on_both_loops
 async def test_a_task_of_a_callback_is_refused_to_wait_for_its_own_command(env: AsyncEnvironment) -> None:
     async def run(piece: str) -> None:
         async with anyio.create_task_group() as group:
@@ -135,7 +135,7 @@ async def test_the_output_that_comes_quickly_leaves_other_tasks_their_turn(env: 
     assert turns > 20
 
 
-@on_both
+@on_both_loops
 async def test_a_callback_of_a_call_that_is_over_is_cancelled(anyio_backend: str) -> None:
     async def tell() -> None:
         pytest.fail("its call is over")

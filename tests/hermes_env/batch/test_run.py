@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from targets.processes import all_gone, having
-from targets.recorded import Recorded
+from targets.processes import all_gone, processes_with
+from targets.run_record import RunRecord
 
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, SettingsError
 from environments.conformance.check import wait_until
@@ -57,7 +57,7 @@ def test_each_line_of_a_record_says_which_task_it_is_of(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nterminal('echo deep')"
     tasks = [{"id": name, "script": code, "files": {"a": "b"}} for name in ("t0", 1, "1")]
     came(*tasks, settings={"backend": "local", "cwd": str(tmp_path), "record": str(tmp_path / "record")}, uses=2)
-    record = Recorded(tmp_path / "record")
+    record = RunRecord(tmp_path / "record")
     worked = [each for each in record.all if each["kind"] != "start"]
     kinds = ["command", "script", "tool_call", "transfer"]
     found = {
@@ -82,7 +82,7 @@ def test_commands_take_no_thread_each(nap: str) -> None:
     is_low: list[bool] = []
 
     def count() -> None:
-        if wait_until(lambda: len(having(nap)) >= 12, 60):  # the loop's, the driver's, the reader's and this one
+        if wait_until(lambda: len(processes_with(nap)) >= 12, 60):  # loop, driver, reader and this thread
             is_low.append(wait_until(lambda: busy_threads() <= before + 4, 10))
         interrupt.set()
 
@@ -226,7 +226,7 @@ def test_an_interrupt_ends_what_runs_in_targets(how: str, nap: str) -> None:
     tasks = [{"id": str(number), "command": f"echo begun; sleep {nap}"} for number in range(5)]
 
     def end_when_all_run() -> None:
-        assert wait_until(lambda: len(having(nap)) >= 3, 60)
+        assert wait_until(lambda: len(processes_with(nap)) >= 3, 60)
         interrupt.set() if how == "event" else scope.cancel()
 
     thread = threading.Thread(target=end_when_all_run)
@@ -243,7 +243,7 @@ def test_control_c_ends_what_runs_writes_it_down_and_is_raised(tmp_path: Path, n
     main = threading.main_thread().ident or 0
 
     def press_when_it_runs() -> None:
-        assert wait_until(lambda: having(nap), 60)
+        assert wait_until(lambda: processes_with(nap), 60)
         signal.pthread_kill(main, signal.SIGINT)
 
     thread = threading.Thread(target=press_when_it_runs)

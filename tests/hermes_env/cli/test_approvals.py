@@ -1,4 +1,4 @@
-"""The rules of config.yaml on the command line: the person at the terminal is asked, and nobody else is."""
+"""The rules of config.yaml on the command line: the user at the terminal is asked, and nobody else is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from targets.command_line import At, CommandLine
+from targets.command_line import CommandLine, RunAtTerminal
 
 
 @pytest.fixture(autouse=True)
@@ -25,24 +25,24 @@ def test_without_a_terminal_it_is_denied_and_says_so(hermes_env: CommandLine) ->
         assert "needs approval" in done.stderr and "no terminal to ask on" in done.stderr
 
 
-def test_yes_lets_it_run_and_all_other_answers_deny(at_terminal: At, tmp_path: Path) -> None:
+def test_yes_lets_it_run_and_all_other_answers_deny(run_at_terminal: RunAtTerminal, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     for typed, code in ((b"n\n", 126), (b"\n", 126), (b"what?\n", 126), (b"\x04", 126), (b"y\n", 0), (b"YES\n", 0)):
         (work / "file").touch()
-        shown, ended_with = at_terminal("exec", "--cwd", str(work), "--", "rm -rf ./*", typed=typed)
+        shown, ended_with = run_at_terminal("exec", "--cwd", str(work), "--", "rm -rf ./*", typed=typed)
         assert "it removes the whole working directory" in shown and "rm -rf ./*" in shown
         assert (ended_with, (work / "file").exists()) == (code, code == 126), typed
 
 
-def test_a_script_is_asked_about_too(at_terminal: At, tmp_path: Path) -> None:
+def test_a_script_is_asked_about_too(run_at_terminal: RunAtTerminal, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("print('r' + 'an')")
-    shown, code = at_terminal("run", "script.py", typed=b"y\n")
+    shown, code = run_at_terminal("run", "script.py", typed=b"y\n")
     assert "print('r' + 'an')" in shown and "\nran\n" in shown
     assert code == 0
 
 
-def test_what_is_shown_cannot_hide_what_is_asked(at_terminal: At) -> None:
-    shown, _ = at_terminal("exec", "--", "rm -rf . # \x1b[2J\x1b[1A \u202e harmless", typed=b"n\n")
+def test_what_is_shown_cannot_hide_what_is_asked(run_at_terminal: RunAtTerminal) -> None:
+    shown, _ = run_at_terminal("exec", "--", "rm -rf . # \x1b[2J\x1b[1A \u202e harmless", typed=b"n\n")
     assert "\x1b[2J" not in shown.split("Go on?")[0]
     assert "\\x1b[2J" in shown and "\\u202e" in shown

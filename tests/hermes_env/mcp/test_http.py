@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from targets.mcp_server import TOKEN, WebServer, run
-from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, answered, begun, call_of, check_discovery, strangers
+from targets.mcp_wire import (
+    DISCOVER,
+    INITIALIZE,
+    MODERN,
+    call_of,
+    check_discovery,
+    half_open_connections,
+    open_request,
+    request,
+)
 from typer.testing import CliRunner
 
 from hermes_env.cli import app
@@ -23,7 +32,7 @@ pytestmark = pytest.mark.xdist_group("mcp")
 
 def test_without_the_token_nothing_is_answered(web_server: WebServer) -> None:
     for token in (None, "", "wrong", TOKEN + "x", TOKEN[:-1], "\xe9" * 20):
-        status, headers, _ = answered(web_server.url, INITIALIZE, token)
+        status, headers, _ = request(web_server.url, INITIALIZE, token)
         assert (status, headers["www-authenticate"]) == (401, "Bearer"), token
         assert "mcp-session-id" not in headers
 
@@ -42,22 +51,22 @@ def test_a_page_from_elsewhere_is_refused(web_server: WebServer) -> None:
         (200, {"Origin": "http://localhost:6274"}),
         (200, {"Host": "localhost:1234"}),
     ):
-        assert answered(web_server.url, INITIALIZE, TOKEN, **headers)[0] == status, headers
+        assert request(web_server.url, INITIALIZE, TOKEN, **headers)[0] == status, headers
 
 
 def test_a_client_of_the_newest_protocol_discovers_the_versions_that_are_spoken(web_server: WebServer) -> None:
     modern = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "server/discover"}
-    status, headers, text = answered(web_server.url, DISCOVER, TOKEN, **modern)
+    status, headers, text = request(web_server.url, DISCOVER, TOKEN, **modern)
     assert (status, "mcp-session-id" in headers) == (200, False)
     check_discovery(json.loads(text))
-    assert answered(web_server.url, DISCOVER, None, **modern)[0] == 401
+    assert request(web_server.url, DISCOVER, None, **modern)[0] == 401
 
 
 def test_another_request_of_the_newest_protocol_is_refused_with_those_versions(web_server: WebServer) -> None:
     for version in (MODERN, "2030-01-01", "x"):
         for message, method in ((INITIALIZE, "initialize"), (call_of("terminal", command="true"), "tools/call")):
             how = {"MCP_Protocol_Version": version, "Mcp_Method": method}
-            status, _, text = answered(web_server.url, message, TOKEN, **how)
+            status, _, text = request(web_server.url, message, TOKEN, **how)
             error = json.loads(text)["error"]
             assert (status, error["code"], error["data"]["requested"]) == (400, -32022, version)
             assert "2025-11-25" in error["data"]["supported"] and MODERN not in error["data"]["supported"]
@@ -76,15 +85,15 @@ def test_the_official_client_finds_the_protocol_whichever_it_begins_with(web_ser
 def test_what_is_no_message_is_refused_and_the_server_goes_on(web_server: WebServer) -> None:
     no_messages = ["", "{", "[]", "null", '"text"', "[" * 100_000, "\x00\xff"]
     for body in [*no_messages, '{"jsonrpc": "2.0", "method": 7, "id": 1}']:
-        assert answered(web_server.url, body.encode("latin-1"), TOKEN)[0] == 400, body[:50]
-    assert answered(web_server.url, INITIALIZE, TOKEN)[0] == 200
+        assert request(web_server.url, body.encode("latin-1"), TOKEN)[0] == 400, body[:50]
+    assert request(web_server.url, INITIALIZE, TOKEN)[0] == 200
 
 
 def test_a_session_that_is_not_there_and_a_path_that_is_none_are_not_found(web_server: WebServer) -> None:
     call = call_of("terminal", command="true")
-    assert answered(web_server.url, call, TOKEN, Mcp_Session_Id="0" * 32)[0] == 404
-    assert answered(web_server.url, call, TOKEN)[0] == 400
-    assert answered(web_server.url.replace("/mcp", "/"), INITIALIZE, TOKEN)[0] == 404
+    assert request(web_server.url, call, TOKEN, Mcp_Session_Id="0" * 32)[0] == 404
+    assert request(web_server.url, call, TOKEN)[0] == 400
+    assert request(web_server.url.replace("/mcp", "/"), INITIALIZE, TOKEN)[0] == 404
 
 
 def _refusal(*words: str, token: str | None = TOKEN) -> str:
@@ -94,15 +103,15 @@ def _refusal(*words: str, token: str | None = TOKEN) -> str:
 
 
 def test_strangers_that_ask_for_nothing_keep_no_client_out(web_server: WebServer) -> None:
-    connection, response = begun(web_server.url, INITIALIZE, TOKEN)
+    connection, response = open_request(web_server.url, INITIALIZE, TOKEN)
     response.read()
     wire, first = connection.sock, response.headers["mcp-session-id"]
-    with closing(connection), strangers(web_server.url, MAX_CONNECTIONS + 1):
+    with closing(connection), half_open_connections(web_server.url, MAX_CONNECTIONS + 1):
         for _ in range(3):
-            status, headers, _ = answered(web_server.url, INITIALIZE, TOKEN)
+            status, headers, _ = request(web_server.url, INITIALIZE, TOKEN)
             assert status == 200
             session = headers["mcp-session-id"]
-            assert answered(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200
+            assert request(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200
         # Neither do they close the connection of a client that pauses.
         connection.request("DELETE", "/mcp", headers={"Authorization": f"Bearer {TOKEN}", "Mcp-Session-Id": first})
         assert (connection.getresponse().status, connection.sock is wire) == (200, True)
@@ -156,7 +165,7 @@ def _status_of(headers: dict[str, str]) -> int:
     """Return what a server that is called `box`, `proxy.example` and `other.example:8000` answers a request."""
     from starlette.responses import Response
 
-    from hermes_env.mcp.http import Gate
+    from hermes_env.mcp.http import RequestFilter
 
     async def behind(scope: Scope, receive: Receive, send: Send) -> None:
         await Response()(scope, receive, send)
@@ -169,7 +178,7 @@ def _status_of(headers: dict[str, str]) -> int:
     async def test() -> None:
         encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
         scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": encoded}
-        await Gate(behind, TOKEN, ["box", "proxy.example", "other.example:8000"])(scope, _nothing, send)
+        await RequestFilter(behind, TOKEN, ["box", "proxy.example", "other.example:8000"])(scope, _nothing, send)
 
     run(test)
     return int(sent[0]["status"])

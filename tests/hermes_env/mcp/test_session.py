@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 from targets.awaiting import until
 from targets.mcp_server import TOKEN, WebServer, run
-from targets.mcp_wire import INITIALIZE, answered, begun, call_of
-from targets.processes import having
+from targets.mcp_wire import INITIALIZE, call_of, open_request, request
+from targets.processes import processes_with
 
 from environments.conformance.check import wait_until
 
@@ -40,20 +40,20 @@ def test_a_python_that_stays_ends_with_the_session_of_its_client(web_server: Web
         async with web_server.client() as client:
             result = await client.call_tool("execute_code", {"code": code, "session": "kept"})
             assert result.structured_content["status"] == "success"
-            assert having(nap)
-        await until(lambda: not having(nap))
+            assert processes_with(nap)
+        await until(lambda: not processes_with(nap))
 
     run(test)
 
 
 def test_a_call_ends_when_its_client_is_cut_off(web_server: WebServer, nap: str) -> None:
-    _, headers, _ = answered(web_server.url, INITIALIZE, TOKEN)
+    _, headers, _ = request(web_server.url, INITIALIZE, TOKEN)
     session = headers["mcp-session-id"]
     call = call_of("terminal", command=f"sleep {nap}")
-    connection, response = begun(web_server.url, call, TOKEN, Mcp_Session_Id=session)
+    connection, response = open_request(web_server.url, call, TOKEN, Mcp_Session_Id=session)
     with response:
         assert response.status == 200
-        assert wait_until(lambda: bool(having(nap)), 60)
+        assert wait_until(lambda: bool(processes_with(nap)), 60)
         connection.close()
-    assert wait_until(lambda: not having(nap), 60)
-    assert answered(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200
+    assert wait_until(lambda: not processes_with(nap), 60)
+    assert request(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200

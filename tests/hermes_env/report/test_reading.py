@@ -115,7 +115,7 @@ def test_what_no_number_can_be_is_not_handed_to_the_page(record) -> None:
 
 def test_a_later_version_is_refused_with_what_to_do(record) -> None:
     record.begin_run(version=2)
-    with pytest.raises(TerminalError, match=r"version 2.*version 1.*hermes-env that wrote it"):
+    with pytest.raises(TerminalError, match=r"version 2.*version 1.*hermes-env that wrote the record"):
         read(text_of(record))
 
 

@@ -191,9 +191,9 @@ def test_what_was_bound_to_a_function_is_not_told() -> None:
 
 def test_a_function_that_no_model_can_call_is_refused() -> None:
     for name, tool, reason in (
-        ("execute_code", find_orders, "not a name for a tool of your own"),
-        ("find orders", find_orders, "not a name for a tool of your own"),
-        ("by_place", lambda a, /: a, "takes arguments by place alone"),
+        ("execute_code", find_orders, "not allowed as the name of your own tool"),
+        ("find orders", find_orders, "not allowed as the name of your own tool"),
+        ("by_place", lambda a, /: a, "has positional-only parameters"),
     ):
         with pytest.raises(ValueError, match=reason):
             tool_schemas(own_tools={name: tool})  # type: ignore[dict-item]
@@ -207,7 +207,7 @@ def test_a_type_without_a_json_schema_is_refused_by_name() -> None:
         pass
 
     send.__annotations__ = {"to": Socket}
-    with pytest.raises(ValueError, match=r"the tool 'send' can't be given to a model: .*'to'"):
+    with pytest.raises(ValueError, match=r"a model cannot call the tool 'send': .*'to'"):
         tool_schemas(own_tools={"send": send})
 
 

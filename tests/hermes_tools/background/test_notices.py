@@ -15,7 +15,7 @@ from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
 from environments.process import Process
 from hermes_tools import on_notice, take_notices
-from hermes_tools.background.notices import MOST_COUNTED, MOST_WAITING, Notice, NoticeBox
+from hermes_tools.background.notices import MAX_COUNTED, MAX_UNDELIVERED, Notice, NoticeBox
 from hermes_tools.process import process
 from hermes_tools.terminal import terminal
 
@@ -67,7 +67,7 @@ def test_a_notice_holds_no_secret_nor_a_part_of_one(env: BaseEnvironment, monkey
     monkeypatch.setenv("MY_API_KEY", "sk-0123456789abcdef")
     half = "s''k-01234"  # of which the command itself shows none
     _started(env, f"echo the {half}56789abcdef; printf 'my '{half}; read x", watch=["the", "my"])
-    assert wait_until(lambda: len(env.attachments.get(NoticeBox)._waiting) == 2)
+    assert wait_until(lambda: len(env.attachments.get(NoticeBox)._undelivered) == 2)
     assert "sk-0" not in str(take_notices(env))
 
 
@@ -144,17 +144,17 @@ def test_no_thread_outlives_the_environment(tmp_path: Path) -> None:
 
 
 def test_what_waits_is_bounded(box: NoticeBox) -> None:
-    for number in range(MOST_WAITING + 10):
+    for number in range(MAX_UNDELIVERED + 10):
         box.put(_exit(str(number)))
-    assert [notice["process_id"] for notice in box.drain()] == [str(n) for n in range(10, MOST_WAITING + 10)]
+    assert [notice["process_id"] for notice in box.drain()] == [str(n) for n in range(10, MAX_UNDELIVERED + 10)]
 
 
 def test_what_is_counted_is_bounded(box: NoticeBox) -> None:
-    assert not box.count_again("one", "x", 1)
+    assert not box.add_matches("one", "x", 1)
     box.put({"process_id": "one", "kind": "watch", "command": "", "pattern": "x", "text": "x", "count": 5})
     assert not box.is_full("one", "x")
-    assert box.count_again("one", "x", MOST_COUNTED)
+    assert box.add_matches("one", "x", MAX_COUNTED)
     assert box.is_full("one", "x")
     [notice] = box.drain()
-    assert notice["count"] == MOST_COUNTED
+    assert notice["count"] == MAX_COUNTED
     assert not box.is_full("one", "x")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes_tools.search.engines import unlike_in_grep
+from hermes_tools.search.engines import part_unlike_grep
 from hermes_tools.search.name_pattern import NamePattern
 
 UNLIKE = {
@@ -67,8 +67,8 @@ COSTLY_GLOBS = [
 
 
 def test_what_grep_takes_for_something_else_is_known() -> None:
-    assert {pattern: unlike_in_grep(pattern) for pattern in UNLIKE} == UNLIKE
-    assert [pattern for pattern in ALIKE if unlike_in_grep(pattern)] == []
+    assert {pattern: part_unlike_grep(pattern) for pattern in UNLIKE} == UNLIKE
+    assert [pattern for pattern in ALIKE if part_unlike_grep(pattern)] == []
 
 
 def test_globs() -> None:

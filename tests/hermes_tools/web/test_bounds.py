@@ -102,9 +102,9 @@ def test_an_endless_body_is_an_error(site: Site, read_one: ReadOne, monkeypatch:
 
 def test_what_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:
     url = site.on("/", lambda request: request.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n") and None)
-    assert "does not speak HTTP" in str(read_one(url)["error"])
+    assert "violates the HTTP protocol" in str(read_one(url)["error"])
     too_early = site.page("/", "short", "text/plain", Content_Length="1000")
-    assert "does not speak HTTP" in str(read_one(too_early)["error"])
+    assert "violates the HTTP protocol" in str(read_one(too_early)["error"])
 
 
 def test_a_gzip_bomb_takes_no_memory(site: Site, read_one: ReadOne) -> None:

@@ -102,8 +102,8 @@ def test_a_redirect_leads_to_pages_only(site: Site, read_one: ReadOne) -> None:
 def test_what_cannot_be_unpacked_is_an_error(site: Site, read_one: ReadOne) -> None:
     twice = gzip.compress(gzip.compress(b"a", mtime=0), mtime=0)
     for encoding, body, why in (
-        ("br", b"\x0b\x02", "packed with 'br', which was not asked for"),
-        ("gzip, gzip", twice, "packed with 'gzip, gzip'"),
+        ("br", b"\x0b\x02", "the encoding 'br', which was not requested"),
+        ("gzip, gzip", twice, "the encoding 'gzip, gzip'"),
         ("gzip", b"no gzip at all", "damaged"),
         ("gzip", gzip.compress(b"a" * 1000, mtime=0)[:20], "ends too early"),
     ):

@@ -167,9 +167,9 @@ def test_an_odd_answer_is_an_error(searxng: Site, search: Search) -> None:
     for answer, why in (
         ("<html>", "did not answer with JSON"),
         ("[" * 100_000, "did not answer with JSON"),
-        ("[]", "something else than search results"),
-        ('{"results": 1}', "something else than a list"),
-        ("{}", "something else than a list"),
+        ("[]", "did not answer with search results"),
+        ('{"results": 1}', "did not answer with a list"),
+        ("{}", "did not answer with a list"),
         ('{"results": "' + "x" * 6_000_000 + '"}', "larger than 5,000,000 bytes"),
     ):
         searxng.page("/search", answer, "application/json")

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from targets.awaiting import LONG, on_both
-from targets.processes import having
+from targets.awaiting import LONG, on_both_loops
+from targets.processes import processes_with
 
 from hermes_env.aio import AsyncEnvironment, aexecute_code
 
@@ -76,13 +76,13 @@ async def check(
     for turns in TURNS:
         with anyio.fail_after(LONG):
             await cancelled(lambda: DONE[done](env, nap, source), turns)
-            assert not having(nap)
+            assert not processes_with(nap)
             assert (await env.execute("echo on")).output == "on\n"
         assert [(each.name, each.size) for each in await env.list_dir()] in ([], [("copy", SIZE)])
         await env.remove("copy", missing_ok=True)
 
 
-@on_both
+@on_both_loops
 @pytest.mark.parametrize("done", DONE)
 async def test_by_a_scope(env: AsyncEnvironment, nap: str, tmp_path: Path, done: str) -> None:
     await check(in_a_group, done, env, nap, tmp_path)

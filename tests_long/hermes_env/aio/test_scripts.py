@@ -6,8 +6,8 @@ import threading
 
 import anyio
 import pytest
-from targets.awaiting import LONG, on_both, until
-from targets.processes import having
+from targets.awaiting import LONG, on_both_loops, until
+from targets.processes import processes_with
 
 from code_execution import ToolCall, mcp_tools
 from environments.approvals import ScriptRequest, ToolCallRequest
@@ -42,7 +42,7 @@ class Service:
             self.ended.set()
 
 
-@on_both
+@on_both_loops
 async def test_tools_are_awaited_on_the_callers_loop(env: AsyncEnvironment) -> None:
     service = Service()
     code = """
@@ -103,7 +103,7 @@ async def test_callbacks_are_awaited_on_the_callers_loop(env: AsyncEnvironment) 
     assert "".join(map(str, told[3:])) == "end\n"
 
 
-@on_both
+@on_both_loops
 async def test_a_cancelled_script_is_ended_with_its_tools_and_what_they_run(env: AsyncEnvironment, nap: str) -> None:
     service = Service()
 
@@ -119,10 +119,10 @@ subprocess.run(["sleep", "{nap}"])
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: aexecute_code(code, env=env, tools={"hang": service.hang, "sleep": sleep}))
         await service.asked.wait()
-        await until(lambda: len(having(nap)) >= 2)
+        await until(lambda: len(processes_with(nap)) >= 2)
         group.cancel_scope.cancel()
     assert service.ended.is_set()
-    assert not having(nap)
+    assert not processes_with(nap)
 
 
 async def test_a_tool_ends_with_its_script(env: AsyncEnvironment) -> None:

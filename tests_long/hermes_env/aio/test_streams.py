@@ -6,8 +6,8 @@ from pathlib import Path
 
 import anyio
 import pytest
-from targets.awaiting import LONG, on_both, until
-from targets.processes import having
+from targets.awaiting import LONG, on_both_loops, until
+from targets.processes import processes_with
 
 from environments.loop import QUEUED
 from hermes_env.aio import AsyncEnvironment
@@ -15,7 +15,7 @@ from hermes_env.aio import AsyncEnvironment
 pytestmark = pytest.mark.anyio
 
 
-@on_both
+@on_both_loops
 async def test_pieces_come_as_they_are_printed(env: AsyncEnvironment) -> None:
     pieces = []
     command = "echo first; while [ ! -e seen ]; do sleep 0.02; done; echo second; exit 3"
@@ -51,19 +51,19 @@ async def test_a_command_waits_for_its_reader(env: AsyncEnvironment, work: Path)
             break
 
 
-@on_both
+@on_both_loops
 async def test_to_leave_the_loop_and_end_the_stream_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
     async with env.stream(f"echo begun; sleep {nap}") as left:
         async for piece in left:
             assert piece == "begun\n"
-            await until(lambda: having(nap))
+            await until(lambda: processes_with(nap))
             break
-    assert not having(nap)
+    assert not processes_with(nap)
     closed = env.stream(f"echo begun; sleep {nap}")
     assert await anext(closed) == "begun\n"
-    await until(lambda: having(nap))
+    await until(lambda: processes_with(nap))
     await closed.aclose()
-    assert not having(nap)
+    assert not processes_with(nap)
     await closed.aclose()
     for stream in (left, closed):
         assert stream.result.interrupted

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 from environments import SettingsError, TerminalError
 from environments.conformance.check import wait_until
@@ -171,7 +171,7 @@ def test_a_signal_ends_what_runs_and_writes_it_down_and_meanwhile_no_other_run_a
 ) -> None:
     tasks = write(*({"id": str(count), "command": f"sleep {nap}"} for count in range(5)))
     process = start_hermes_env("batch", tasks, "--out", str(out), "--workers", "2")
-    assert wait_until(lambda: len(having(nap)) >= 2, 60)
+    assert wait_until(lambda: len(processes_with(nap)) >= 2, 60)
     done = hermes_env("batch", tasks, "--out", str(out))
     assert done.returncode == 125 and "another run is writing to" in done.stderr
     process.send_signal(signal.SIGTERM)
@@ -203,20 +203,20 @@ def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
         press()
         return again.wait(60)
 
-    assert run_interruptibly(work, lambda _: told.set(), again=again.set)
+    assert run_interruptibly(work, lambda _: told.set(), on_second=again.set)
 
 
-def test_a_person_sees_how_far_it_is(opens, write, out: Path, nap: str) -> None:
+def test_a_person_sees_how_far_it_is(open_terminal, write, out: Path, nap: str) -> None:
     tasks = write(
         {"id": "a", "command": "true"}, {"id": "b", "command": f"sleep {nap}"}, {"id": "c", "command": "true"}
     )
-    person = opens("batch", tasks, "--out", str(out), "--workers", "2")
-    person.sees("2 of 3 done, 1 running, .*/s, 0:.. left")
-    person.type("\x03")
-    person.sees("ending the running tasks; press Ctrl-C again to exit at once")
-    person.sees("2 success, 1 interrupted in")
-    assert person.sees_the_end() == 130
-    assert person.has_terminal_as_it_was
+    user = open_terminal("batch", tasks, "--out", str(out), "--workers", "2")
+    user.expect("2 of 3 done, 1 running, .*/s, 0:.. left")
+    user.type("\x03")
+    user.expect("ending the running tasks; press Ctrl-C again to exit at once")
+    user.expect("2 success, 1 interrupted in")
+    assert user.wait_for_exit() == 130
+    assert user.has_initial_settings
 
 
 def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
@@ -229,7 +229,9 @@ def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
     )
     words = ("batch", tasks, "--out", str(out), "--workers", "6", "--uses", "6", "-b", "local")
     process = start_hermes_env(*words)
-    assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 10 and len(having(nap)) >= 2, 100)
+    assert wait_until(
+        lambda: out.exists() and out.read_bytes().count(b"\n") >= 10 and len(processes_with(nap)) >= 2, 100
+    )
     process.kill()
     process.wait()
     done = hermes_env(*words)

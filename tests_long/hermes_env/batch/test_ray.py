@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from targets.engines import PYTHON_IMAGE, require_docker
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 from targets.ray_cluster import RayCluster, ray_cluster
 
 from environments import EnvironmentStartError
@@ -160,7 +160,7 @@ def test_what_a_driver_that_is_killed_leaves_on_nodes_is_removed(start, out: Pat
     try:
         settings = ("--set", f"image={PYTHON_IMAGE}", "--set", f"task_id={task}")
         process = start({"1": f"sleep {nap}", "2": f"sleep {nap}"}, "--workers", "2", "-b", "docker", *settings)
-        assert wait_until(lambda: len(having(nap)) >= 2, LONG)
+        assert wait_until(lambda: len(processes_with(nap)) >= 2, LONG)
         assert containers() == 2
         process.kill()
         process.communicate()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.command_line import WORDS, Opens, Start, in_this_process
+from targets.command_line import WORDS, OpenTerminal, Start, in_this_process
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance.check import wait_until
@@ -219,17 +219,17 @@ def test_a_reader_that_leaves_ends_it(there: There, variables: dict[str, str], t
         thread.join()
 
 
-def test_a_person_sees_how_far_it_is(opens: Opens, there: There, tmp_path: Path) -> None:
+def test_a_person_sees_how_far_it_is(open_terminal: OpenTerminal, there: There, tmp_path: Path) -> None:
     """A pipe without a reader blocks the copy until the progress has been seen."""
     there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
     os.mkfifo(tmp_path / "out")
     to_pipe = ("sh", "-c", f'"$@" >{tmp_path}/out', "sh", *WORDS)
-    person = opens("cp", *there.options, ":large", "-", program=to_pipe)
+    user = open_terminal("cp", *there.options, ":large", "-", program=to_pipe)
     with (tmp_path / "out").open("rb") as out:
-        person.sees("downloading large.*/40.0 MB")
+        user.expect("downloading large.*/40.0 MB")
         assert len(out.read()) == 40_000_000
-        assert person.sees_the_end() == 0
-    assert person.all.endswith(b"\x1b[2K"), "and it is gone again"
+        assert user.wait_for_exit() == 0
+    assert user.all.endswith(b"\x1b[2K"), "and it is gone again"
 
 
 def test_the_name_of_a_copy_is_that_of_its_source() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from targets import shelf
+from targets import file_backend
 
 from hermes_env.cli.doctor import Finding
 
@@ -51,23 +51,23 @@ def test_json_is_one_object_with_what_each_backend_has_and_what_is_left(hermes_e
     assert found["not_looked_at"] == {}
 
 
-def test_what_is_left_is_counted_and_what_cannot_be_looked_at_is_named(hermes_env, things, monkeypatch) -> None:
-    monkeypatch.setattr("hermes_env.cli.doctor.try_backend", lambda name, *_: Finding(name, "works", "a shelf"))
+def test_what_is_left_is_counted_and_what_cannot_be_looked_at_is_named(hermes_env, target_files, monkeypatch) -> None:
+    monkeypatch.setattr("hermes_env.cli.doctor.try_backend", lambda name, *_: Finding(name, "works", "a folder"))
     for number, use in enumerate(("orphan", "orphan", "live")):
-        things.put(f"thing-{number}", use=use)
+        target_files.put(f"thing-{number}", use=use)
     monkeypatch.setattr("hermes_env.cli.doctor.backend_names", list)
-    done = hermes_env("doctor", "-b", shelf.NAME)
+    done = hermes_env("doctor", "-b", file_backend.NAME)
     assert done.returncode == 0
     assert done.stdout.endswith("\nleft      1 in use, 2 orphan; `hermes-env gc` removes orphans\n")
-    (found,) = json.loads(hermes_env("doctor", "--json", "-b", shelf.NAME).stdout)["backends"]
+    (found,) = json.loads(hermes_env("doctor", "--json", "-b", file_backend.NAME).stdout)["backends"]
     assert found["leftovers"] == {"live": 1, "orphan": 2, "free": 0, "elsewhere": 0}
-    things.put("broken")
-    found = json.loads(hermes_env("doctor", "--json", "-b", shelf.NAME).stdout)
-    assert found["not_looked_at"] == {shelf.NAME: "ValueError: the shelf has come down"}
+    target_files.put("broken")
+    found = json.loads(hermes_env("doctor", "--json", "-b", file_backend.NAME).stdout)
+    assert found["not_looked_at"] == {file_backend.NAME: "ValueError: the folder is broken"}
     assert found["backends"][0]["leftovers"] is None
-    done = hermes_env("doctor", "-b", shelf.NAME)
+    done = hermes_env("doctor", "-b", file_backend.NAME)
     assert done.returncode == 0
-    assert f"          {shelf.NAME} could not be queried: ValueError: the shelf has come down\n" in done.stdout
+    assert f"          {file_backend.NAME} could not be queried: ValueError: the folder is broken\n" in done.stdout
 
 
 def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env, tmp_path: Path) -> None:

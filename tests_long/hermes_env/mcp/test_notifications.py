@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from targets.awaiting import until
+from targets.mcp_notifications import UNTIL_NOTIFIED, Notifications
 from targets.mcp_server import TOKEN, WebServer, run
-from targets.mcp_told import UNTIL_TOLD, Told
-from targets.processes import all_gone, having
+from targets.processes import all_gone, processes_with
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
@@ -16,24 +16,26 @@ pytestmark = pytest.mark.xdist_group("mcp")
 
 
 def test_a_client_is_told_of_output_while_a_command_runs(web_server: WebServer) -> None:
-    told = Told()
+    received = Notifications()
 
     async def test() -> None:
-        async with web_server.client(logging_callback=told.log) as client, anyio.create_task_group() as group:
+        async with web_server.client(logging_callback=received.log) as client, anyio.create_task_group() as group:
 
             async def call() -> None:
-                result = await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
+                result = await client.call_tool(
+                    "terminal", {"command": UNTIL_NOTIFIED}, progress_callback=received.note
+                )
                 assert result.structured_content == {"output": "early\nlate\n", "exit_code": 0, "error": None}
 
             group.start_soon(call)
-            await until(lambda: "early" in told.shown("terminal") and bool(told.progress))
+            await until(lambda: "early" in received.shown("terminal") and bool(received.progress))
             await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
 
     run(test)
-    assert {level for level, _, _ in told.messages} == {"info"}
-    amounts = [amount for amount, _ in told.progress]
+    assert {level for level, _, _ in received.messages} == {"info"}
+    amounts = [amount for amount, _ in received.progress]
     assert amounts == sorted(set(amounts))
-    assert all(message for _, message in told.progress)
+    assert all(message for _, message in received.progress)
 
 
 def test_no_result_holds_the_token(web_server: WebServer) -> None:
@@ -46,16 +48,16 @@ def test_no_result_holds_the_token(web_server: WebServer) -> None:
 
 
 def test_a_script_is_told_of_while_it_runs(web_server: WebServer) -> None:
-    told = Told()
+    received = Notifications()
     code = (
         "import os, time\nprint('early', flush=True)\nwhile not os.path.exists('script told'): time.sleep(0.1)\n"
         "os.remove('script told')"
     )
 
     async def test() -> None:
-        async with web_server.client(logging_callback=told.log) as client, anyio.create_task_group() as group:
+        async with web_server.client(logging_callback=received.log) as client, anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "execute_code", {"code": code})
-            await until(lambda: told.shown("execute_code") == "early\n")
+            await until(lambda: received.shown("execute_code") == "early\n")
             await client.call_tool("terminal", {"command": "touch 'script told'"})
 
     run(test)
@@ -64,22 +66,22 @@ def test_a_script_is_told_of_while_it_runs(web_server: WebServer) -> None:
 def test_who_wants_only_warnings_gets_no_output_and_still_progress(web_server: WebServer) -> None:
     from mcp.shared.exceptions import MCPDeprecationWarning
 
-    told = Told()
+    received = Notifications()
 
     async def test() -> None:
-        async with web_server.client(logging_callback=told.log) as client, anyio.create_task_group() as group:
+        async with web_server.client(logging_callback=received.log) as client, anyio.create_task_group() as group:
             with pytest.warns(MCPDeprecationWarning):
                 await client.set_logging_level("warning")
 
             async def call() -> None:
-                await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
+                await client.call_tool("terminal", {"command": UNTIL_NOTIFIED}, progress_callback=received.note)
 
             group.start_soon(call)
-            await until(lambda: any(message == "early" for _, message in told.progress))
+            await until(lambda: any(message == "early" for _, message in received.progress))
             await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
 
     run(test)
-    assert told.messages == []
+    assert received.messages == []
 
 
 COMMAND = "setsid sleep {nap} & sleep {nap}"
@@ -91,9 +93,9 @@ async def _cancelled(client: Client, nap: str, tool: str, **arguments: Any) -> N
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, tool, arguments)
-            await until(lambda: bool(having(nap)))
+            await until(lambda: bool(processes_with(nap)))
             scope.cancel()
-    await until(lambda: not having(nap))
+    await until(lambda: not processes_with(nap))
 
 
 def test_a_command_and_a_script_that_are_cancelled_end_in_the_target(web_server: WebServer, nap: str) -> None:

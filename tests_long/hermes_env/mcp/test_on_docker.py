@@ -12,9 +12,9 @@ from targets.awaiting import until
 from targets.docker_fixtures import engine
 from targets.engines import MINIMAL_IMAGE
 from targets.image_registry import registry_with
+from targets.mcp_notifications import UNTIL_NOTIFIED, Notifications
 from targets.mcp_server import ON_DOCKER, Session, run, serving
-from targets.mcp_told import UNTIL_TOLD, Told
-from targets.processes import having
+from targets.processes import processes_with
 
 __all__ = ["engine"]
 
@@ -32,46 +32,46 @@ def test_control_c_ends_all_sessions_and_what_they_run(
 
                 async def call() -> None:
                     result = await client.call_tool("terminal", {"command": f"sleep {nap}"})
-                    assert result.structured_content == {"error": "it was ended, as the session is"}
+                    assert result.structured_content == {"error": "the call was ended, because the session has ended"}
 
                 async with anyio.create_task_group() as group:
                     group.start_soon(call)
-                    await until(lambda: bool(having(nap)))
+                    await until(lambda: bool(processes_with(nap)))
                     server.process.send_signal(signal.SIGINT)
             await until(lambda: server.process.poll() is not None)
-            assert not having(nap)
+            assert not processes_with(nap)
             assert engine.api.containers(all=True, filters={"id": name}) == []
 
     run(test)
 
 
 def test_a_client_is_told_what_the_start_of_its_container_is_doing(over_stdio: Session) -> None:
-    told = Told()
+    received = Notifications()
 
     async def test() -> None:
         async with (
-            over_stdio(*ON_DOCKER, logging_callback=told.log) as client,
+            over_stdio(*ON_DOCKER, logging_callback=received.log) as client,
             anyio.create_task_group() as group,
         ):
-            group.start_soon(client.call_tool, "terminal", {"command": UNTIL_TOLD})
-            await until(lambda: "starting a container" in told.shown("environment"))
+            group.start_soon(client.call_tool, "terminal", {"command": UNTIL_NOTIFIED})
+            await until(lambda: "starting a container" in received.shown("environment"))
             await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
 
     run(test)
 
 
 def test_a_client_is_told_that_an_image_is_pulled(over_stdio: Session, engine: DockerClient) -> None:
-    told = Told()
+    received = Notifications()
 
     async def test(image: str) -> None:
         words = ("--backend", "docker", "--set", f"image={image}")
-        async with over_stdio(*words, logging_callback=told.log) as client, anyio.create_task_group() as group:
+        async with over_stdio(*words, logging_callback=received.log) as client, anyio.create_task_group() as group:
 
             async def call() -> None:
-                await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
+                await client.call_tool("terminal", {"command": UNTIL_NOTIFIED}, progress_callback=received.note)
 
             group.start_soon(call)
-            await until(lambda: f"pulling image {image}" in told.shown("environment") and bool(told.progress))
+            await until(lambda: f"pulling image {image}" in received.shown("environment") and bool(received.progress))
             await client.call_tool("write_file", {"path": "told", "content": ""})
 
     with registry_with(engine, MINIMAL_IMAGE) as image:

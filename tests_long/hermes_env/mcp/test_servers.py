@@ -17,8 +17,8 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from targets.awaiting import until
 from targets.command_line import WORDS
 from targets.mcp_server import TOKEN, Session, run, serving
-from targets.mcp_wire import INITIALIZE, Pipe, answered, begun, call_of, files_to_open, strangers
-from targets.processes import all_gone, having
+from targets.mcp_wire import INITIALIZE, Pipe, call_of, files_to_open, half_open_connections, open_request, request
+from targets.processes import all_gone, processes_with
 
 from environments.conformance.check import wait_until
 from hermes_env.mcp.http import MAX_CONNECTIONS
@@ -35,8 +35,8 @@ def test_a_session_that_nobody_uses_ends(server_variables: dict[str, str], tmp_p
                 left = streamable_http_client(server.url, http_client=http, terminate_on_close=False)
                 async with Client(left) as client:
                     await client.call_tool("terminal", {"command": f"sleep {nap}", "background": True})
-                    await until(lambda: bool(having(nap)))
-            await until(lambda: not having(nap))
+                    await until(lambda: bool(processes_with(nap)))
+            await until(lambda: not processes_with(nap))
 
     run(test)
 
@@ -44,7 +44,7 @@ def test_a_session_that_nobody_uses_ends(server_variables: dict[str, str], tmp_p
 def test_a_connection_outlasts_a_pause_of_its_client(server_variables: dict[str, str]) -> None:
     """uvicorn closes an idle connection after 5 s by default."""
     with serving(server_variables) as server:
-        connection, response = begun(server.url, INITIALIZE, TOKEN)
+        connection, response = open_request(server.url, INITIALIZE, TOKEN)
         with contextlib.closing(connection):
             response.read()
             wire = connection.sock
@@ -59,10 +59,10 @@ def test_strangers_leave_the_server_files_to_open(server_variables: dict[str, st
         limited.enter_context(files_to_open(1024))
         server = stack.enter_context(serving(server_variables, "--cwd", str(tmp_path)))
         limited.close()
-        stack.enter_context(strangers(server.url, MAX_CONNECTIONS + 100))
-        session = answered(server.url, INITIALIZE, TOKEN)[1]["mcp-session-id"]
+        stack.enter_context(half_open_connections(server.url, MAX_CONNECTIONS + 100))
+        session = request(server.url, INITIALIZE, TOKEN)[1]["mcp-session-id"]
         call = call_of("execute_code", code="from hermes_tools import terminal; print(terminal('echo in')['output'])")
-        assert '"output":"in\\n\\n"' in answered(server.url, call, TOKEN, Mcp_Session_Id=session)[2]
+        assert '"output":"in\\n\\n"' in request(server.url, call, TOKEN, Mcp_Session_Id=session)[2]
 
 
 def test_a_short_token_is_warned_of_where_only_this_machine_can_connect(server_variables: dict[str, str]) -> None:
@@ -70,7 +70,7 @@ def test_a_short_token_is_warned_of_where_only_this_machine_can_connect(server_v
     variables = {**server_variables, "HERMES_MCP_TOKEN": "short"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables) as process:
         assert process.stdout
-        assert answered(process.stdout.readline().strip(), INITIALIZE, "short")[0] == 200
+        assert request(process.stdout.readline().strip(), INITIALIZE, "short")[0] == 200
         process.terminate()
         assert "can be guessed by other users of this machine" in process.communicate()[1]
 
@@ -90,10 +90,10 @@ def test_what_a_client_started_ends_with_a_signal(server_variables: dict[str, st
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([*WORDS, "mcp"], env=server_variables, **pipes) as process:
         pipe = Pipe(process)
-        pipe.say(INITIALIZE)
-        pipe.hear()
-        pipe.say(call_of("terminal", command=f"sleep {nap}"))
-        assert wait_until(lambda: bool(having(nap)), 60)
+        pipe.send(INITIALIZE)
+        pipe.receive()
+        pipe.send(call_of("terminal", command=f"sleep {nap}"))
+        assert wait_until(lambda: bool(processes_with(nap)), 60)
         process.send_signal(number)
         assert process.wait(60) == 0
     assert all_gone(nap)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from targets.command_line import WORDS
 from targets.mcp_wire import DISCOVER, INITIALIZE, MODERN, Pipe, call_of, check_discovery
-from targets.processes import all_gone, having
-from targets.recorded import Recorded
+from targets.processes import all_gone, processes_with
+from targets.run_record import RunRecord
 
 from environments.conformance.check import wait_until
 
@@ -46,14 +46,14 @@ def pipe(server_variables: dict[str, str], folder: Path) -> Iterator[Pipe]:
         subprocess.Popen(words, stderr=errors, env=variables, **pipes) as process,
     ):
         found = Pipe(process)
-        found.say(DISCOVER)
-        check_discovery(found.hear())
-        found.say({**call_of("terminal", command="true"), "params": DISCOVER["params"]})
-        error = found.hear()["error"]
+        found.send(DISCOVER)
+        check_discovery(found.receive())
+        found.send({**call_of("terminal", command="true"), "params": DISCOVER["params"]})
+        error = found.receive()["error"]
         assert (error["code"], error["data"]["requested"]) == (-32022, MODERN)
         assert "2025-11-25" in error["data"]["supported"]
-        found.say(INITIALIZE)
-        assert found.hear()["result"]["protocolVersion"] == "2025-06-18"
+        found.send(INITIALIZE)
+        assert found.receive()["result"]["protocolVersion"] == "2025-06-18"
         yield found
         process.kill()
 
@@ -70,37 +70,37 @@ def test_what_is_no_message_is_answered_with_an_error_and_the_server_goes_on(pip
         (b"[" * 100_000, None, -32700),
         (b'{"jsonrpc": "2.0", "text": "' + b"x" * 33 * 1024 * 1024 + b'"}', None, -32600),
     ]:
-        pipe.say(line)
-        error = pipe.hear()
+        pipe.send(line)
+        error = pipe.receive()
         assert (error["id"], error["error"]["code"]) == (number, code)
-    pipe.say(b"  ")
-    pipe.say({"jsonrpc": "2.0", "method": "ping", "id": 5})
-    assert pipe.hear()["id"] == 5
+    pipe.send(b"  ")
+    pipe.send({"jsonrpc": "2.0", "method": "ping", "id": 5})
+    assert pipe.receive()["id"] == 5
 
 
 def test_large_messages_pass_both_ways(pipe: Pipe) -> None:
     text = "words and more\n" * 200_000
-    pipe.say(call_of("write_file", path="large", content=text))
-    assert pipe.hear()["result"]["structuredContent"]["bytes_written"] == len(text)
-    pipe.say(call_of("read_file", path="large", limit=100_000))
-    content = pipe.hear()["result"]["structuredContent"]["content"]
+    pipe.send(call_of("write_file", path="large", content=text))
+    assert pipe.receive()["result"]["structuredContent"]["bytes_written"] == len(text)
+    pipe.send(call_of("read_file", path="large", limit=100_000))
+    content = pipe.receive()["result"]["structuredContent"]["content"]
     assert len(content) > 90_000
 
 
 def test_messages_alone_are_written_though_something_prints(pipe: Pipe, folder: Path) -> None:
-    pipe.say(call_of("terminal", command="cat; echo out"))
-    assert pipe.hear()["result"]["structuredContent"]["output"] == "out\n"
+    pipe.send(call_of("terminal", command="cat; echo out"))
+    assert pipe.receive()["result"]["structuredContent"]["output"] == "out\n"
     assert (folder / "errors").read_bytes().startswith(b"a library prints\nand a program")
 
 
 def test_the_chosen_tools_are_there_and_a_script_has_them_too(pipe: Pipe) -> None:
-    pipe.say({"jsonrpc": "2.0", "id": 3, "method": "tools/list"})
-    assert sorted(tool["name"] for tool in pipe.hear()["result"]["tools"]) == sorted(TOOLS)
-    pipe.say(call_of("patch"))
+    pipe.send({"jsonrpc": "2.0", "id": 3, "method": "tools/list"})
+    assert sorted(tool["name"] for tool in pipe.receive()["result"]["tools"]) == sorted(TOOLS)
+    pipe.send(call_of("patch"))
     told = "there is no tool 'patch'; there are: "
-    assert told in pipe.hear()["error"]["message"]
-    pipe.say(call_of("execute_code", code="from hermes_tools import terminal\nprint(terminal('echo in')['output'])"))
-    assert pipe.hear()["result"]["structuredContent"]["output"] == "in\n\n"
+    assert told in pipe.receive()["error"]["message"]
+    pipe.send(call_of("execute_code", code="from hermes_tools import terminal\nprint(terminal('echo in')['output'])"))
+    assert pipe.receive()["result"]["structuredContent"]["output"] == "in\n\n"
 
 
 def test_what_a_client_started_ends_with_it_and_a_record_holds_what_was_done(
@@ -108,14 +108,14 @@ def test_what_a_client_started_ends_with_it_and_a_record_holds_what_was_done(
 ) -> None:
     code = "from hermes_tools import terminal\nprint(terminal('echo of the record')['output'])"
     for call in (call_of("write_file", path="small", content="a"), call_of("execute_code", code=code)):
-        pipe.say(call)
-        pipe.hear()
-    pipe.say(call_of("terminal", command=f"sleep {nap}"))
-    assert wait_until(lambda: bool(having(nap)), 60)
+        pipe.send(call)
+        pipe.receive()
+    pipe.send(call_of("terminal", command=f"sleep {nap}"))
+    assert wait_until(lambda: bool(processes_with(nap)), 60)
     pipe.end()
     assert pipe.process.wait(60) == 0
     assert all_gone(nap)
-    recorded = Recorded(folder / "record")
+    recorded = RunRecord(folder / "record")
     assert len(recorded.of("run")) == 1
     begun = [(event["kind"], event["name"]) for event in recorded.of("begin")]
     assert ("tool_call", "write_file") in begun

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from targets.processes import having
+from targets.processes import processes_with
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
@@ -68,7 +68,7 @@ def test_a_replacement_that_would_make_gigabytes_is_refused_before_it_is_made(
 def test_many_large_files_in_one_patch_are_refused_with_the_bound(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged_files, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(staged_files, "_MAX_TOTAL_BYTES", 1000)
     for name in "abc":
         (tmp_path / name).write_text("x" * 400)
     answer = apply(env, "".join(f"*** Delete File: {name}\n" for name in "abc"))
@@ -149,7 +149,7 @@ def test_reading_a_file_that_never_ends_is_left_when_the_script_has_ended(
     monkeypatch.setattr(files, "read", lambda path, limit=None: ShellFiles.read(files, path, limit))  # type: ignore[arg-type]
     monkeypatch.setattr(shell_files, "printing", lambda path, limit: f"sleep {nap}")
     scope = CancelScope()
-    threading.Thread(target=lambda: (wait_until(lambda: bool(having(nap)), 60), scope.cancel())).start()
+    threading.Thread(target=lambda: (wait_until(lambda: bool(processes_with(nap)), 60), scope.cancel())).start()
     with scope.active():
         assert patch(env, str(tmp_path / "a"), "x", "y") == {"error": "it was interrupted; no file was changed"}
     monkeypatch.undo()

@@ -47,7 +47,7 @@ def test_more_files_than_a_search_takes_are_an_error_that_names_the_bound(
 ) -> None:
     for number in range(12):
         (tmp_path / f"{number}").write_text("x\n")
-    monkeypatch.setattr(output, "MOST_FILES", 10)
+    monkeypatch.setattr(output, "MAX_FILES", 10)
     for arguments in ({"pattern": "x", "output_mode": "files_only"}, {"pattern": "*", "target": "files"}):
         assert "at most 10," in search_files(env, **arguments)["error"]
     assert search_files(env, "1*", target="files")["total_count"] == 3

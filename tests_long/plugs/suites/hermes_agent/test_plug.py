@@ -16,7 +16,7 @@ def test_a_function_that_was_moved_is_named_and_nothing_is_changed(monkeypatch: 
     before = terminal_tool._create_environment, code_execution_tool.execute_code
     monkeypatch.delattr(terminal_tool, "_docker_has_host_access")
     monkeypatch.delattr(code_execution_tool, "_TERMINAL_BLOCKED_PARAMS")
-    with pytest.raises(ImportError, match="has moved _docker_has_host_access, _TERMINAL_BLOCKED_PARAMS, which"):
+    with pytest.raises(ImportError, match="has moved _docker_has_host_access, _TERMINAL_BLOCKED_PARAMS, needed"):
         install()
     assert (terminal_tool._create_environment, code_execution_tool.execute_code) == before
 

@@ -136,7 +136,7 @@ def test_a_compose_file_of_several_services_is_refused_with_a_sentence(compose_f
         [*argv, "--log-dir", tmp_path / "logs"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     said = " ".join((done.stdout + done.stderr).split())
-    assert "compose.yaml should have one service, and has: default, database" in said
+    assert "compose.yaml should have one service, but has: default, database" in said
 
 
 async def test_a_compose_file_that_inspect_ai_has_read_is_the_same() -> None:

@@ -17,7 +17,7 @@ LIMIT = 60.0
 """Seconds by which everything must have come."""
 
 
-class Heard:
+class StreamRecorder:
     """What a stream brings, see `Receiver`."""
 
     def __init__(self) -> None:
@@ -45,16 +45,16 @@ class Heard:
                 await self._changed.wait()
 
 
-async def converse(stream: AnyStream, conversation: Callable[[AnyStream, Heard], Awaitable[None]]) -> None:
+async def converse(stream: AnyStream, conversation: Callable[[AnyStream, StreamRecorder], Awaitable[None]]) -> None:
     """Start a stream, and talk to it. It is closed then, twice, told of its end once, and takes nothing more."""
-    heard = Heard()
-    stream.start(heard)
+    recorder = StreamRecorder()
+    stream.start(recorder)
     try:
-        await conversation(stream, heard)
+        await conversation(stream, recorder)
     finally:
         await stream.close()
     await stream.close()
-    assert heard.ends == 1
+    assert recorder.ends == 1
     assert stream.has_ended and stream.ended.done()
     with pytest.raises(BrokenPipeError):
         stream.write(b"x")

@@ -13,7 +13,7 @@ from environments.shell import run
 from environments.shell.kill import ProcessTree
 
 
-def half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
+def call_half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
     """Do something once, when a part of what is moved has been."""
     is_done = threading.Event()
 
@@ -28,12 +28,12 @@ def half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
 def cancel_half_way(env: BaseEnvironment, transfer: Callable[[], object]) -> None:
     """Cancel a transfer when a part of what it moves has been moved."""
     scope = CancelScope()
-    half_way(env, scope.cancel)
+    call_half_way(env, scope.cancel)
     with scope.active(), pytest.raises(CallCancelledError):
         transfer()
 
 
-def note_killed_shells(monkeypatch: pytest.MonkeyPatch) -> list[ProcessTree]:
+def record_killed_shells(monkeypatch: pytest.MonkeyPatch) -> list[ProcessTree]:
     """Return a list that gets an entry for each shell that is killed, as it does not leave a command that was ended."""
     killed: list[ProcessTree] = []
     kill_shell = ProcessTree.kill_shell

@@ -11,7 +11,7 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Done:
+class RecordedSpan:
     """One thing, with its two events as one."""
 
     begin: Event
@@ -25,29 +25,29 @@ class Done:
         return self.end.get(key, self.begin.get(key))
 
 
-class Recorded:
+class RunRecord:
     """What a file holds now."""
 
     def __init__(self, path: Path) -> None:
         self.text = path.read_text()
         self.events: list[Event] = [json.loads(line) for line in self.text.splitlines()]
         ends = {event["id"]: event for event in self.of("end")}
-        self.all = [Done(event, ends.get(event["id"], {})) for event in self.of("begin")]
+        self.all = [RecordedSpan(event, ends.get(event["id"], {})) for event in self.of("begin")]
 
     def of(self, event: str) -> list[Event]:
         """Return the events of one kind."""
         return [each for each in self.events if each["event"] == event]
 
-    def kind(self, kind: str) -> list[Done]:
+    def kind(self, kind: str) -> list[RecordedSpan]:
         """Return the things of one kind, in the order in which they began."""
         return [each for each in self.all if each.begin["kind"] == kind]
 
-    def one(self, kind: str) -> Done:
+    def one(self, kind: str) -> RecordedSpan:
         """Return the only thing of a kind."""
         (found,) = self.kind(kind)
         return found
 
-    def last(self, kind: str) -> Done:
+    def last(self, kind: str) -> RecordedSpan:
         """Return the last thing of a kind that began."""
         return self.kind(kind)[-1]
 

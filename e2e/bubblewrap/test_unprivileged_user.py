@@ -1,4 +1,4 @@
-"""The contract in the sandbox of a user without privileges: what namespaces, files and account can break."""
+"""Conformance checks in the sandbox of an unprivileged user: those about namespaces, files and accounts."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ print(os.geteuid(), len(checks) > 20, failures)
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A directory of that user. Those of pytest can be entered by their maker alone."""
+    """Make a directory of the unprivileged user. Only their owner can enter pytest's own directories."""
     path = Path(tempfile.mkdtemp(prefix="of-a-user-"))
     os.chown(path, NOBODY, NOBODY)
     yield path
     shutil.rmtree(path)
 
 
-def run(python: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_as_nobody(python: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     packages = [str(Path(__file__).parents[2]), *(path for path in sys.path if path.endswith("site-packages"))]
     variables = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent", "PYTHONPATH": ":".join(packages)}
     # setpriv's own exec is still privileged.
@@ -55,10 +55,12 @@ def run(python: str, code: str, folder: Path) -> subprocess.CompletedProcess[str
 
 @pytest.fixture
 def python(folder: Path) -> str:
-    """A Python which that user may run, and which our packages are for."""
+    """Return a Python of this version that the unprivileged user may run."""
     code = f"import sys, environments; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     candidates = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
-    found = next((candidate for candidate in candidates if run(candidate, code, folder).returncode == 0), None)
+    found = next(
+        (candidate for candidate in candidates if run_as_nobody(candidate, code, folder).returncode == 0), None
+    )
     if found is None:
         unavailable("another user may run no Python of this version")
     return found
@@ -67,5 +69,5 @@ def python(folder: Path) -> str:
 @pytest.mark.timeout(300)
 def test_the_contract_holds_for_an_ordinary_user(python: str, folder: Path) -> None:
     require_bubblewrap()
-    done = run(python, CHECK, folder)
+    done = run_as_nobody(python, CHECK, folder)
     assert done.stdout == f"{NOBODY} True {{}}\n", done.stdout + done.stderr

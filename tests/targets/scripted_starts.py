@@ -19,10 +19,10 @@ from environments.shell.stream import Stream, Terminal
 from environments.starting import StartLimits, current_start
 from targets.processes import is_dead
 
-BACKEND = f"{__name__}:MoodyEnvironment"
+BACKEND = f"{__name__}:ScriptedStartEnvironment"
 
 
-class Mood:
+class StartScript:
     """What the starts of one test come to, and what there has been."""
 
     def __init__(self) -> None:
@@ -71,11 +71,11 @@ class Mood:
             self.up -= 1
 
 
-class MoodyEnvironment(PersistentShellEnvironment):
+class ScriptedStartEnvironment(PersistentShellEnvironment):
     """This machine, which counts as one target more with each environment."""
 
     same_machine = True
-    mood: ClassVar[Mood]
+    starts: ClassVar[StartScript]
     place: ClassVar[str] = ""
     look_interval: ClassVar[float] = 0.05
 
@@ -85,15 +85,15 @@ class MoodyEnvironment(PersistentShellEnvironment):
 
     def start_target(self) -> None:
         self._is_up = False
-        self.mood.start()
+        self.starts.start()
         self._is_up = True
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         stream = ChildStream(argv, terminal=terminal)
-        self.mood.shells.setdefault(self.settings.task_id, []).append(stream._child.pid)
+        self.starts.shells.setdefault(self.settings.task_id, []).append(stream._child.pid)
         return stream
 
     def stop_target(self) -> None:
         if self._is_up:
             self._is_up = False
-            self.mood.stop()
+            self.starts.stop()

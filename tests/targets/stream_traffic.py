@@ -40,7 +40,7 @@ class Traffic:
 
 
 @contextlib.contextmanager
-def counted(backend: type[BaseEnvironment]) -> Iterator[Traffic]:
+def count_traffic(backend: type[BaseEnvironment]) -> Iterator[Traffic]:
     """Count what goes over the streams of all environments of a class that are made in the block."""
     traffic = Traffic()
     assert issubclass(backend, PersistentShellEnvironment)

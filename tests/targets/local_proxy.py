@@ -15,7 +15,7 @@ from environments.shell.child_stream import ChildStream
 from environments.shell.stream import Stream
 
 
-class Proxied:
+class LocalProxy:
     """A proxy, and the refusals that it has noted."""
 
     def __init__(self, hosts: Sequence[str], lookup: Lookup | None = None) -> None:
@@ -77,8 +77,8 @@ def head_of(client: socket.socket) -> bytes:
 
 
 @contextlib.contextmanager
-def proxied(*hosts: str, lookup: Lookup | None = None) -> Iterator[Proxied]:
-    here = Proxied(hosts, lookup)
+def local_proxy(*hosts: str, lookup: Lookup | None = None) -> Iterator[LocalProxy]:
+    here = LocalProxy(hosts, lookup)
     here.start()
     try:
         yield here
@@ -86,7 +86,7 @@ def proxied(*hosts: str, lookup: Lookup | None = None) -> Iterator[Proxied]:
         here.stop()
 
 
-class Names:
+class NameTable:
     """Looks up names in a table. What a name leads to may change from one time to the next."""
 
     def __init__(self, **names: str | list[str]) -> None:
@@ -103,7 +103,7 @@ class Names:
         return [ip_address(each) for each in where.split()]
 
 
-class Web:
+class RecordingWebServer:
     """A web server on an address of this machine, and the requests that have come to it."""
 
     def __init__(self, address: str = "127.0.0.2") -> None:
@@ -152,8 +152,8 @@ class Web:
 
 
 @contextlib.contextmanager
-def web(address: str = "127.0.0.2") -> Iterator[Web]:
-    server = Web(address)
+def web(address: str = "127.0.0.2") -> Iterator[RecordingWebServer]:
+    server = RecordingWebServer(address)
     try:
         yield server
     finally:

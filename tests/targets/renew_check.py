@@ -6,18 +6,18 @@ import pytest
 
 from environments import TerminalError
 from environments.conformance import Subject
-from targets.borrowing import until
+from targets.lease_threads import until
 
 LEAVE = "export LEFT=export; LEFT_VARIABLE=variable; left() { :; }; cd /; trap '' TERM; sleep {nap} & (sleep {nap} &)"
 LOOK = 'echo "${LEFT-none} ${LEFT_VARIABLE-none}"; command -v left; pwd'
 
 
-def having(word: str) -> str:
+def grep_processes(word: str) -> str:
     """Return a command that prints the processes with a word among their arguments, and does not print itself."""
     return f"grep -ls '[{word[0]}]{word[1:]}' /proc/[0-9]*/cmdline"
 
 
-def check_that_a_used_environment_begins_anew(subject: Subject, nap: str) -> None:
+def check_renew(subject: Subject, nap: str) -> None:
     """Nothing of the use before is left, neither state nor processes nor files of ours."""
     with subject.make() as env:
         assert not env.is_ready, "nothing was started"
@@ -29,11 +29,11 @@ def check_that_a_used_environment_begins_anew(subject: Subject, nap: str) -> Non
         env.execute(LEAVE.replace("{nap}", nap))
         env.start(f"sleep {nap}")
         env.session("other").execute(f"export LEFT=other; sleep {nap} &")
-        assert until(lambda: env.execute_oneshot(having(nap)).output.count("\n") >= 4)
+        assert until(lambda: env.execute_oneshot(grep_processes(nap)).output.count("\n") >= 4)
         env.renew()
         env.prepare()
         assert env.is_ready
-        assert env.execute(having(nap)).output == ""
+        assert env.execute(grep_processes(nap)).output == ""
         assert env.execute(LOOK).output == f"none none\n{began}"
         assert env.session("other").execute("echo ${LEFT-none}").output == "none\n"
         assert env.execute(f"ls {scratch}").exit_code != 0

@@ -1,4 +1,4 @@
-"""How a sandbox begins and ends, and where it is refused."""
+"""Start and end of a sandbox, and refusals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Start = Callable[..., tuple["subprocess.Popen[str]", psutil.Process]]
 
 @pytest.fixture
 def start(home: Path, nap: str) -> Iterator[Start]:
-    """Starts a process of ours that is in the middle of a command, and returns it and the first of its sandbox."""
+    """Start a program in the middle of a command; return its process and the sandbox's first process."""
     require_bubblewrap()
     started: list[subprocess.Popen[str]] = []
 
@@ -67,7 +67,7 @@ def start(home: Path, nap: str) -> Iterator[Start]:
         process.communicate()
 
 
-def test_after_cleanup_no_process_of_it_is_left_on_this_machine(env: BaseEnvironment, nap: str) -> None:
+def test_cleanup_leaves_no_process_of_a_sandbox(env: BaseEnvironment, nap: str) -> None:
     env.execute(f"setsid sleep {nap} & (setsid env -i sleep {nap} >/dev/null 2>&1 <&- &) ; :")
     first = psutil.Process(first_process(env))
     outside = first.parent()
@@ -80,7 +80,7 @@ def test_after_cleanup_no_process_of_it_is_left_on_this_machine(env: BaseEnviron
 
 
 @pytest.mark.parametrize("how", ["", "forks"])
-def test_all_of_it_ends_when_this_process_is_killed(start: Start, nap: str, how: str) -> None:
+def test_a_sandbox_ends_when_its_program_is_killed(start: Start, nap: str, how: str) -> None:
     process, first = start(how)
     process.kill()
     process.wait()
@@ -88,22 +88,22 @@ def test_all_of_it_ends_when_this_process_is_killed(start: Start, nap: str, how:
     assert wait_until(lambda: not first.is_running(), 30)
 
 
-def test_all_of_it_ends_when_bubblewraps_process_outside_is_killed(env: BaseEnvironment, nap: str) -> None:
+def test_a_sandbox_ends_when_the_outer_bwrap_process_is_killed(env: BaseEnvironment, nap: str) -> None:
     env.execute(f"setsid sleep {nap} & :")
     assert wait_until(lambda: len(sleepers(nap)) == 1, 30)
     outside = psutil.Process(first_process(env)).parent()
     assert outside
     outside.kill()
     assert wait_until(lambda: not sleepers(nap), 30)
-    with contextlib.suppress(EnvironmentLostError):  # unless that was found out before
+    with contextlib.suppress(EnvironmentLostError):  # unless the loss was detected before
         env.execute("true")
     assert env.execute("echo again").output == "again\n"
 
 
 @pytest.mark.alone("garbage")
-def test_what_does_not_end_with_a_killed_process_is_collected(start: Start, nap: str) -> None:
+def test_gc_ends_a_sandbox_that_outlives_its_program(start: Start, nap: str) -> None:
     process, first = start()
-    first.suspend()  # so that it does not notice
+    first.suspend()  # does not notice the end of its parent
     process.kill()
     process.wait()
     assert len(sleepers(nap)) == 2
@@ -112,7 +112,7 @@ def test_what_does_not_end_with_a_killed_process_is_collected(start: Start, nap:
     assert wait_until(lambda: not first.is_running(), 30)
 
 
-def test_a_forked_child_ends_nothing_of_it(env: BaseEnvironment) -> None:
+def test_cleanup_in_a_forked_child_leaves_the_sandbox(env: BaseEnvironment) -> None:
     env.execute("true")
     before = first_process(env)
     child = os.fork()
@@ -126,14 +126,14 @@ def test_a_forked_child_ends_nothing_of_it(env: BaseEnvironment) -> None:
     assert first_process(env) == before
 
 
-def test_it_outlives_the_thread_that_has_started_it(env: BaseEnvironment) -> None:
+def test_a_sandbox_outlives_the_thread_that_started_it(env: BaseEnvironment) -> None:
     thread = threading.Thread(target=env.execute, args=("A=1",))
     thread.start()
     thread.join(60)
     assert env.execute("echo $A").output == "1\n"
 
 
-def test_when_it_is_lost_the_next_command_has_a_new_one(env: BaseEnvironment) -> None:
+def test_the_command_after_a_lost_sandbox_has_a_new_sandbox(env: BaseEnvironment) -> None:
     began: list[str] = []
 
     def end_once(text: str) -> None:
@@ -146,25 +146,25 @@ def test_when_it_is_lost_the_next_command_has_a_new_one(env: BaseEnvironment) ->
     assert "No such file" in env.execute("cat /tmp/file").output
 
 
-def test_a_working_directory_that_would_show_what_is_hidden_is_refused(sandboxed, home: Path) -> None:
+def test_a_working_directory_that_would_show_hidden_files_is_refused(make_sandbox, home: Path) -> None:
     (home / "link").symlink_to(home)
     for where in ("~", "/", "/tmp", "/home/..", "~/.hermes", "~/link"):
         with pytest.raises(SettingsError, match=r"cwd \(TERMINAL_CWD\): .* which is or contains"):
-            sandboxed(cwd=where)
+            make_sandbox(cwd=where)
 
 
-def test_a_path_that_is_not_there_or_not_absolute_is_named(sandboxed, home: Path) -> None:
+def test_a_path_that_is_not_there_or_not_absolute_is_named(make_sandbox, home: Path) -> None:
     with pytest.raises(EnvironmentStartError, match=r"TERMINAL_CWD.*none does not exist"):
-        sandboxed(cwd=str(home / "none")).execute("true")
+        make_sandbox(cwd=str(home / "none")).execute("true")
     for name in ("paths", "read_only_paths"):
         with pytest.raises(SettingsError, match=f"{name}: 'data' is not an absolute path"):
-            sandboxed(**{name: ["data"]})
+            make_sandbox(**{name: ["data"]})
         with pytest.raises(EnvironmentStartError, match=f"{name}: .*/none does not exist"):
-            sandboxed(**{name: ["/none"]}).execute("true")
+            make_sandbox(**{name: ["/none"]}).execute("true")
 
 
-def test_without_bubblewrap_it_is_refused_with_what_to_do(sandboxed, monkeypatch: pytest.MonkeyPatch) -> None:
-    env = sandboxed()
+def test_a_missing_bwrap_is_named_with_the_remedy(make_sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make_sandbox()
     monkeypatch.setenv("PATH", "/none")
     with pytest.raises(UnsupportedError, match=r"no `bwrap` on PATH; install the package bubblewrap"):
         env.execute("true")
@@ -183,7 +183,7 @@ env.cleanup()
 
 def test_a_kernel_that_refuses_namespaces_is_named_and_nothing_runs(home: Path) -> None:
     require_bubblewrap()
-    # The limits of a user namespace hold for what is in it, and are this kernel's own way to refuse.
+    # A limit of 0 inside a user namespace makes the kernel itself refuse further namespaces.
     limits = 'for kind in user mnt pid; do echo 0 >/proc/sys/user/max_${kind}_namespaces; done; exec "$@"'
     refusing = ["unshare", "--user", "--map-root-user", "sh", "-c", limits, "sh", sys.executable, "-c", REFUSED]
     done = subprocess.run(refusing, cwd=home / "project", capture_output=True, text=True, check=False)
@@ -191,8 +191,8 @@ def test_a_kernel_that_refuses_namespaces_is_named_and_nothing_runs(home: Path) 
     assert "max_user_namespaces" in done.stdout
 
 
-def test_a_sandbox_is_entered_by_root_alone(sandboxed):
-    with sandboxed() as env:
+def test_a_sandbox_is_entered_by_root_alone(make_sandbox):
+    with make_sandbox() as env:
         env.execute("cd /usr; touch /tmp/of-the-sandbox")
         target = env.target
         assert (target.backend, target.kind, target.host) == ("bubblewrap", "sandbox", this_machine())
@@ -203,11 +203,11 @@ def test_a_sandbox_is_entered_by_root_alone(sandboxed):
         assert got.stdout == "/usr\n/tmp/of-the-sandbox\n"
 
 
-def test_a_port_of_a_sandbox_needs_a_network(sandboxed):
-    with sandboxed(network=True) as env:
+def test_a_port_of_a_sandbox_needs_a_network(make_sandbox):
+    with make_sandbox(network=True) as env:
         assert str(env.address(80)) == "127.0.0.1:80"
     with (
-        sandboxed() as env,
+        make_sandbox() as env,
         pytest.raises(UnsupportedError, match=r"network \(TERMINAL_BUBBLEWRAP_NETWORK\)"),
     ):
         env.address(80)

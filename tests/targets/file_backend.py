@@ -13,13 +13,13 @@ from environments import BaseEnvironment, TerminalError
 from environments.found_target import FoundTarget
 from environments.owner import Owner
 
-FOLDER = "TEST_SHELF"
+FOLDER = "TEST_TARGET_FILES"
 """The variable that names it."""
-NAME = f"{__name__}:Shelf"
+NAME = f"{__name__}:FileBackend"
 
 
 @dataclass(frozen=True)
-class Things:
+class TargetFiles:
     """What lies on the shelf."""
 
     folder: Path
@@ -34,17 +34,17 @@ class Things:
         return sorted(file.name for file in self.folder.iterdir())
 
 
-class Shelf(BaseEnvironment):
+class FileBackend(BaseEnvironment):
     """Finds what lies on the shelf."""
 
-    backend = "shelf"
+    backend = "targets"
 
     @classmethod
     def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through it; a file of the name `broken` is where it breaks."""
         for file in sorted(Path(os.environ[FOLDER]).iterdir()):
             if file.name == "broken":
-                raise ValueError("the shelf has come down")
+                raise ValueError("the folder is broken")
             about = {"kind": "sandbox", "id": file.name, "state": "kept", **json.loads(file.read_text())}
             owner = _owner(about.pop("use", "free"))
             aside = partial(file.rename, f"{file}.stopped") if about.get("name") == "kept-aside" else None
@@ -52,13 +52,13 @@ class Shelf(BaseEnvironment):
 
 
 def _owner(use: str) -> Owner | None:
-    """Return an owner whose things are used in this way; the live one is this process."""
+    """Return an owner whose targets are used in this way; the live one is this process."""
     here = Owner.this_process()
     owners = {"live": here, "orphan": here._replace(started="earlier"), "elsewhere": here._replace(host="another")}
     return owners.get(use)
 
 
 def _remove(file: Path) -> None:
-    if "glued" in file.name:
-        raise TerminalError(f"{file.name} is glued to the shelf; use a hammer")
+    if "locked" in file.name:
+        raise TerminalError(f"{file.name} is locked; unlock it first")
     file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the walls of a sandbox hold: what is within can neither read, write, reach nor signal what is outside."""
+"""Isolation of a sandbox: commands can neither read, write, reach nor signal the rest of the machine."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def test_the_system_cannot_be_written(env: BaseEnvironment) -> None:
     assert [place for place in places if results[place].ok or Path(place, "hermes-was-here").exists()] == []
 
 
-def test_what_is_written_to_home_and_tmp_stays_within_and_the_project_is_shared(
-    env: BaseEnvironment, home: Path
-) -> None:
+def test_writes_to_home_and_tmp_stay_in_the_sandbox_and_the_project_is_shared(env: BaseEnvironment, home: Path) -> None:
     assert env.execute("echo kept >file; pwd").output == f"{home}/project\n"
     assert (home / "project/file").read_text() == "kept\n"
     assert env.execute("echo x >~/lost; echo x >/tmp/hermes-lost; echo x >/run/hermes-lost; cat ~/lost").output == "x\n"
@@ -42,12 +40,12 @@ def test_of_home_only_the_project_is_seen(env: BaseEnvironment, home: Path) -> N
         assert "No such file" in env.execute(f"cat ~/{secret}").output
 
 
-def test_what_only_root_may_read_is_not_read_by_root_either(env: BaseEnvironment) -> None:
+def test_files_of_root_are_not_read_by_root_either(env: BaseEnvironment) -> None:
     for secret in ("/etc/shadow", "/etc/gshadow"):
         assert "Permission denied" in env.execute(f"cat {secret}").output
 
 
-def test_files_are_not_fetched_through_a_link_to_what_is_hidden(env: BaseEnvironment, home: Path) -> None:
+def test_files_are_not_fetched_through_a_link_to_a_hidden_file(env: BaseEnvironment, home: Path) -> None:
     env.execute(f"ln -s {home}/.ssh/id_ed25519 key")
     with pytest.raises(FileNotFoundError):
         env.read_bytes("key")
@@ -55,10 +53,10 @@ def test_files_are_not_fetched_through_a_link_to_what_is_hidden(env: BaseEnviron
     assert "error" in result.output, result.output
 
 
-def test_the_kernels_settings_are_not_written_by_root_either(sandboxed, home: Path) -> None:
+def test_the_kernels_settings_are_not_written_by_root_either(make_sandbox, home: Path) -> None:
     find = "find /proc -path '/proc/[0-9]*' -prune -o -type f -writable -print 2>/dev/null"
     for settings in ({}, {"network": True}):
-        env = sandboxed(**settings)
+        env = make_sandbox(**settings)
         assert env.execute(find).output == ""
         for name in ("vm/swappiness", "kernel/core_pattern", "kernel/hostname"):
             before = Path("/proc/sys", name).read_bytes()
@@ -67,7 +65,7 @@ def test_the_kernels_settings_are_not_written_by_root_either(sandboxed, home: Pa
             assert "Read-only file system" in result.output or "Permission denied" in result.output
             assert Path("/proc/sys", name).read_bytes() == before
     with pytest.raises(SettingsError, match="paths: a sandbox has a /proc of its own"):
-        sandboxed(paths=["/proc/sys"])
+        make_sandbox(paths=["/proc/sys"])
 
 
 def test_processes_of_the_machine_are_neither_seen_nor_signalled(env: BaseEnvironment, nap: str) -> None:
@@ -91,9 +89,9 @@ def test_there_is_no_network(env: BaseEnvironment) -> None:
     )
 
 
-def test_with_the_network_asked_for_there_is_one(sandboxed) -> None:
+def test_the_network_setting_gives_a_network(make_sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        result = sandboxed(network=True).execute(f'python3 -c "{CONNECT}" {listener.getsockname()[1]}')
+        result = make_sandbox(network=True).execute(f'python3 -c "{CONNECT}" {listener.getsockname()[1]}')
     assert result.output == "connected\n"
 
 
@@ -111,11 +109,11 @@ def test_sockets_of_services_are_not_reached(env: BaseEnvironment, tmp_path: Pat
     assert "ConnectionRefusedError" in result.output
 
 
-def test_secrets_of_this_process_are_not_handed_in(sandboxed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_this_process_are_not_handed_in(make_sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "LC_DSN", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "MINE", "ALLOWED_TOKEN"):
         monkeypatch.setenv(name, "sk-secret")
     monkeypatch.setenv("LANG", "C.UTF-8")
-    variables = sandboxed(env_passthrough=["ALLOWED_TOKEN"]).execute("env").output.splitlines()
+    variables = make_sandbox(env_passthrough=["ALLOWED_TOKEN"]).execute("env").output.splitlines()
     assert [line for line in variables if "sk-secret" in line] == ["ALLOWED_TOKEN=sk-secret"]
     assert "LANG=C.UTF-8" in variables
 
@@ -128,7 +126,7 @@ def test_commands_have_no_privileges_and_get_none(env: BaseEnvironment) -> None:
         assert "socket:" not in held
 
 
-def test_the_first_process_is_nobodys_prey(env: BaseEnvironment) -> None:
+def test_commands_can_neither_kill_nor_read_the_first_process(env: BaseEnvironment) -> None:
     env.execute("true")
     before = first_process(env)
     for signal in ("KILL", "TERM", "INT", "STOP", "CHLD"):
@@ -168,7 +166,7 @@ def test_a_terminal_is_the_sandboxs_own(env: BaseEnvironment) -> None:
 
 
 def test_programs_that_this_process_runs_are_read_only_within_the_project(
-    sandboxed, home: Path, monkeypatch: pytest.MonkeyPatch
+    make_sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs, packages = home / "project/venv/bin", home / "project/venv/lib"
     for folder in (programs, packages):
@@ -177,12 +175,12 @@ def test_programs_that_this_process_runs_are_read_only_within_the_project(
     monkeypatch.setenv("PATH", f"{home}/project/tools:{os.environ['PATH']}")
     (home / "project/tools").mkdir()
     for folder in (programs, packages, home / "project/tools"):
-        assert "Read-only file system" in sandboxed().execute(f"touch {folder}/new").output
-    assert sandboxed(paths=[str(home / "project/venv")]).execute(f"touch {packages}/new").ok
+        assert "Read-only file system" in make_sandbox().execute(f"touch {folder}/new").output
+    assert make_sandbox(paths=[str(home / "project/venv")]).execute(f"touch {packages}/new").ok
 
 
-def test_what_a_script_has_left_where_programs_and_libraries_are_looked_for_is_not_run_outside(
-    sandboxed, home: Path, monkeypatch: pytest.MonkeyPatch
+def test_programs_and_libraries_that_a_script_left_on_search_paths_are_not_run_outside(
+    make_sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap = home / "project/not-there-yet"
     monkeypatch.setenv("PATH", f"{trap}:not-there-yet:{os.environ['PATH']}")
@@ -190,11 +188,11 @@ def test_what_a_script_has_left_where_programs_and_libraries_are_looked_for_is_n
     monkeypatch.setenv("LD_PRELOAD", str(trap / "lib.so"))
     monkeypatch.chdir(home / "project")
     outside = home / "trapped"
-    env = sandboxed()
+    env = make_sandbox()
     env.execute(f"mkdir {trap}; printf '#!/bin/sh\ntouch {outside}\n' >{trap}/bwrap; chmod +x {trap}/bwrap")
     assert env.execute("bwrap; echo $?").output.endswith("0\n"), "it is a program"
     env.cleanup()
-    again = sandboxed()
+    again = make_sandbox()
     assert again.execute("echo $LD_LIBRARY_PATH").output == f"{trap}\n"
     assert not outside.exists()
     around = psutil.Process(first_process(again)).parent()
@@ -203,32 +201,32 @@ def test_what_a_script_has_left_where_programs_and_libraries_are_looked_for_is_n
 
 
 def test_settings_within_the_project_are_neither_read_nor_written(
-    sandboxed, home: Path, monkeypatch: pytest.MonkeyPatch
+    make_sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = home / "project/.hermes"
     monkeypatch.setenv("HERMES_HOME", str(place))
-    env = sandboxed()
+    env = make_sandbox()
     assert env.execute("echo 'terminal: {env: local}' >.hermes/config.yaml").ok
     assert list(place.iterdir()) == []
     env.cleanup()
     (place / "config.yaml").write_text("{}")
-    assert "No such file" in sandboxed().execute("cat .hermes/config.yaml").output
+    assert "No such file" in make_sandbox().execute("cat .hermes/config.yaml").output
 
 
-def test_paths_that_are_named_are_seen_as_the_settings_say(sandboxed, home: Path) -> None:
+def test_paths_that_are_named_are_seen_as_the_settings_say(make_sandbox, home: Path) -> None:
     (home / "link").symlink_to(home / "other")
-    env = sandboxed(read_only_paths=["~/.netrc"], paths=[str(home / "link")])
+    env = make_sandbox(read_only_paths=["~/.netrc"], paths=[str(home / "link")])
     assert env.execute("cat ~/.netrc; echo more >>~/link/notes; cat ~/link/notes ~/other/notes").output == (
         "{}{}more\n{}more\n"
     )
     assert "Read-only file system" in env.execute("echo x >~/.netrc").output
 
 
-def test_a_link_that_a_script_has_put_into_the_place_of_a_path_is_not_followed(sandboxed, home: Path) -> None:
+def test_a_link_that_a_script_has_put_into_the_place_of_a_path_is_not_followed(make_sandbox, home: Path) -> None:
     (home / "project/out").mkdir()
-    env = sandboxed(paths=[str(home / "project/out")])
+    env = make_sandbox(paths=[str(home / "project/out")])
     env.execute("true")
-    (home / "project/out").rmdir()  # what a script of another sandbox can do, where this is no mount
+    (home / "project/out").rmdir()  # a script of another sandbox can do so where `out` is no mount
     (home / "project/out").symlink_to(home / "other")
     end_sandbox(env)
 
@@ -255,10 +253,10 @@ print(terminal('export A=1; echo $$')['output'].strip(), os.path.exists(os.path.
     assert env.execute("echo $A").output == "1\n"
 
 
-def test_our_python_is_there_where_there_is_no_other(sandboxed, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_our_python_is_there_where_there_is_no_other(make_sandbox, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     (home / "programs").mkdir()
     for name in ("sh", "bash", "cat", "mkdir", "mv", "rm", "grep", "base64", "stat", "chmod", "ls", "env", "bwrap"):
         (home / "programs" / name).symlink_to(f"/usr/bin/{name}")
     monkeypatch.setenv("PATH", str(home / "programs"))
-    result = execute_code("import sys; print(sys.prefix)", env=sandboxed())
+    result = execute_code("import sys; print(sys.prefix)", env=make_sandbox())
     assert result.output.strip() == sys.prefix

@@ -13,7 +13,7 @@ LONG = 60.0
 """Seconds that nothing takes which is waited for."""
 
 
-class Borrower:
+class LeaseThread:
     """One that does something in an environment of a pool.
 
     Args:
@@ -51,7 +51,7 @@ class Borrower:
 
 
 @contextmanager
-def all_lent(pool: Pool, number: int = 1) -> Iterator[list[BaseEnvironment]]:
+def all_leased(pool: Pool, number: int = 1) -> Iterator[list[BaseEnvironment]]:
     """Have so many environments lent in the block."""
     done = threading.Event()
     envs: list[BaseEnvironment] = []
@@ -60,7 +60,7 @@ def all_lent(pool: Pool, number: int = 1) -> Iterator[list[BaseEnvironment]]:
         envs.append(env)
         done.wait(LONG)
 
-    borrowers = [Borrower(pool, work) for _ in range(number)]
+    borrowers = [LeaseThread(pool, work) for _ in range(number)]
     try:
         assert until(lambda: len(envs) == number)
         yield envs

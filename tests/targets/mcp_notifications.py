@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp.types import LoggingMessageNotificationParams
 
-UNTIL_TOLD = "rm -f told; echo early; while [ ! -e told ]; do sleep 0.1; done; echo late"
+UNTIL_NOTIFIED = "rm -f told; echo early; while [ ! -e told ]; do sleep 0.1; done; echo late"
 """A command that ends once it was seen that it runs."""
 
 
-class Told:
+class Notifications:
     """What a client was told."""
 
     def __init__(self) -> None:
