@@ -38,7 +38,7 @@ def check_reports(data: bytes) -> None:
     reports = StateReports(SessionState())
     for part in FrameScanner(NONCE).feed(data):
         if isinstance(part, Message) and part.kind in (Kind.STATE, Kind.PIECE, Kind.PIECES):
-            reports.take(part)
+            reports.add(part)
             held = reports.last
             with_variables_of(held, held, ["A", "B"])
     text = data.decode("utf-8", "replace")
