@@ -260,7 +260,7 @@ def test_a_part_of_the_time_can_be_chosen(shown, small) -> None:
         page.keyboard.press("Shift+ArrowRight")
     expect(handle).to_have_attribute("aria-valuetext", re.compile(r"after the beginning"))
     expect_names(page, ["sleep 1", "make all", "tail -f log"])
-    page.get_by_role("button", name="All of the time").click()
+    page.get_by_role("button", name="Whole time").click()
     expect(page.locator(".row")).to_have_count(9)
     row(page, "search_files").click()
     page.keyboard.press("z")
