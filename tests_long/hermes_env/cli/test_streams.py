@@ -12,7 +12,7 @@ from targets.backends import local, per_command
 from targets.processes import all_gone
 from targets.streamed import (
     Sink,
-    check_a_person_is_at_a_terminal_there,
+    check_a_terminal_passes_its_size_and_control_c,
     check_a_time_out_ends_a_command_that_does_not_read,
     check_every_byte_passes_both_ways,
     streamed,
@@ -111,7 +111,7 @@ def test_a_person_whose_command_has_ended_as_it_was_interrupted_has_interrupted_
 
 def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str) -> None:
     if environment.capabilities.pty:
-        check_a_person_is_at_a_terminal_there(environment, nap)
+        check_a_terminal_passes_its_size_and_control_c(environment, nap)
         return
     with open(os.openpty()[1], "rb") as terminal, pytest.raises(UnsupportedError):
         InteractiveSession(terminal.fileno(), CancelScope()).run(environment, "true", Sink())
