@@ -1,4 +1,4 @@
-"""What a patch costs here stays in bounds, whatever stands at a path and whatever is asked for."""
+"""Memory and time of a patch on this machine are bounded, for any file and any patch."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_text_that_comes_millions_of_times_is_ambiguous_at_once(env: BaseEnvir
 
 @pytest.fixture
 def held_lock(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Another thread that is in the middle of a patch, and goes on when this is called."""
+    """Another thread in the middle of a patch; a call lets that thread continue."""
     inside, go_on = threading.Event(), threading.Event()
     read = staged_files.StagedFiles.read
 
