@@ -55,7 +55,7 @@ class Execution(NamedTuple):
     @property
     def needs_decision(self) -> bool:
         """True if a hook or a rule decides on the command, for an unlimited time."""
-        return self.way is not None and self.env.gate.asks_about_commands
+        return self.way is not None and self.env.gate.has_command_checks
 
     def is_permitted(self) -> bool:
         """Ask the hooks and rules, see `Gate.permits`."""

@@ -96,7 +96,7 @@ def settings_of(spec: str, source: str = OPTION) -> tuple[str, dict[str, object]
         return backend, {key: value for key, value in given.items() if value is not None}
     if backend not in _JOINED_BY:
         raise pytest.UsageError(
-            f"{source}: {spec!r}: backend {backend!r} takes nothing behind its name; see config.yaml"
+            f"{source}: {spec!r}: backend {backend!r} accepts no value after its name; see config.yaml"
         )
     if not where:
         raise pytest.UsageError(f"{source}: {spec!r} names no image behind the colon; name one, or leave out the colon")

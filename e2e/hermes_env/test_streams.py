@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from targets.backends import docker, docker_minimal, singularity, ssh
 from targets.streamed import (
-    check_a_person_is_at_a_terminal_there,
+    check_a_terminal_passes_its_size_and_control_c,
     check_a_time_out_ends_a_command_that_does_not_read,
     check_every_byte_passes_both_ways,
 )
@@ -32,4 +32,4 @@ def test_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironme
 
 
 def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str) -> None:
-    check_a_person_is_at_a_terminal_there(environment, nap)
+    check_a_terminal_passes_its_size_and_control_c(environment, nap)

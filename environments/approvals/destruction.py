@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Options, Word, word_set
 from environments.approvals.paths import (
-    absolute,
     device,
     mirrored,
     moved_away,
+    normalized_path,
     overwritten,
     swept,
     wiped,
@@ -167,7 +167,7 @@ launchctl: bootout|unload|remove|disable
 git: push ; -f --force --mirror -d --delete --prune ; -n
 git: push ; ; -n ; ~\+.+
 git: push ; ; -n ; second ~:.+
-= it drops changes that are in no commit, or all files that git does not know
+= it drops changes that are in no commit, or all untracked files
 git: reset ; --hard
 git: clean ; -f --force -c=clean.requireforce=false ; -n
 git: checkout|switch ; -f --force --discard-changes
@@ -412,7 +412,7 @@ def _owned(command: Command, options: Options, operands: Sequence[Word]) -> Sequ
 _NO_ENTRY = ("-H", "-L", "-P")
 
 
-def roots_of(command: Command) -> tuple[Word, ...]:
+def find_roots(command: Command) -> tuple[Word, ...]:
     """Return the start directories of `find`."""
     roots: list[Word] = []
     for word in command.args:
@@ -434,7 +434,7 @@ _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
 
 
 @lru_cache(maxsize=4)  # asked for each of the roots
-def narrows(command: Command) -> bool:
+def is_narrowed(command: Command) -> bool:
     """Return True if a condition limits the files below the roots on which `find` acts."""
     texts = command.texts
     if any(one in ("-o", "-or", ",") and other in _ACTIONS for one, other in pairwise(texts)):
@@ -445,13 +445,13 @@ def narrows(command: Command) -> bool:
 
 def _found(word: Word, command: Command) -> str | None:
     lost = wiped(word, command)
-    kept = narrows(command) and (lost == "the whole working directory" or absolute(word, command) in _TEMPORARY)
-    return None if kept else lost
+    is_common = lost == "the whole working directory" or normalized_path(word, command) in _TEMPORARY
+    return None if is_common and is_narrowed(command) else lost
 
 
 def _unnamed(word: Word, command: Command) -> str | None:
     """Return the text of an operand made from unfiltered output, which may name anything; else None."""
-    for fed in chain(word.producers):
+    for fed in producer_chain(word.producers):
         options = {text.partition("=")[0] for text in fed.texts}
         if fed.name in _CHOOSING or not _MAKING.isdisjoint(fed.texts[:1]) or not _FILTERS.isdisjoint(options):
             return None
@@ -492,8 +492,8 @@ _CHOOSING = frozenset(["grep", "egrep", "rg", "pgrep", "head", "tail", "lsof"])
 
 def _kills_all(command: Command) -> bool:
     """Return True for `kill -1`, `kill 1`, `kill 0`. The first argument may be a signal."""
-    producers = [fed for word in command.args for fed in chain(word.producers)]
-    producers += chain(command.producers) if command.is_nested else ()
+    producers = [fed for word in command.args for fed in producer_chain(word.producers)]
+    producers += producer_chain(command.producers) if command.is_nested else ()
     feeding = {fed.name for fed in producers}
     chosen = [text for fed in producers if fed.name in ("pgrep", "pidof", "lsof") for text in fed.texts]
     if ("ps" in feeding and feeding.isdisjoint(_CHOOSING)) or any(map(_ANY_PROCESS.fullmatch, chosen)):
@@ -505,7 +505,7 @@ def _kills_all(command: Command) -> bool:
     return not {"-1", "0", "1"}.isdisjoint(texts[is_signal:])
 
 
-def chain(commands: Sequence[Command]) -> Iterator[Command]:
+def producer_chain(commands: Sequence[Command]) -> Iterator[Command]:
     """Return commands and, for a few steps, the producers of the last command."""
     for _ in range(8):
         yield from commands[-8:]
@@ -622,7 +622,7 @@ TABLE = Table(
         "targets": _targets,
         "owned": _owned,
         "files": lambda command, options, operands: _mode(command)[1],
-        "roots": lambda command, options, operands: roots_of(command),
+        "roots": lambda command, options, operands: find_roots(command),
         "answered": lambda command: bool(command.stdin_text or command.producers),
         "sets_user": lambda command: bool(_SETS_USER.fullmatch(_mode(command)[0]) and _mode(command)[1]),
         "opens_to_all": lambda command: bool(_TO_ALL.fullmatch(_mode(command)[0])),

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from environments.approvals.command import UNKNOWN, Command, Options, Word, word_set
-from environments.approvals.destruction import chain
-from environments.approvals.paths import holds_secret, remote, secret
+from environments.approvals.destruction import producer_chain
+from environments.approvals.paths import is_remote, is_secret_name, secret
 from environments.approvals.table import Table
 
 TABLE = Table(
@@ -146,16 +146,16 @@ def _secrets_sent(command: Command, secret_files: Collection[str]) -> Iterator[s
         printed = (command.stdin_text or "", *(one.stdout_text or "" for one in command.producers))
         puts = (found[1] for text in (*command.texts, *printed) for found in _PUTS.finditer(text))
         yield from (one for path in puts if (one := secret(Word(path), command)))
-    if command.name in _COPYING and not any(map(remote, operands)):
+    if command.name in _COPYING and not any(map(is_remote, operands)):
         return
-    if command.name == "rsync" and not remote(operands[-1]):
+    if command.name == "rsync" and not is_remote(operands[-1]):
         return
     by_option = [(name, Word(text)) for name, text in options.values if name in sends]
     for option, word in (*by_option, *(("", word) for word in operands if command.name not in ("curl", "wget"))):
         plain = _MARK.sub("", word.text, count=1).partition(";")[0]
         names_file = plain != word.text or command.name not in _MARKING or option in ("-T", "--upload-file")
         found = plain if plain in secret_files else secret(Word(plain), command)
-        if found and names_file and not (command.name in _COPYING and remote(word)):
+        if found and names_file and not (command.name in _COPYING and is_remote(word)):
             yield found
     has_login = command.name in _AUTHENTICATED
     for before, word in pairwise((Word(""), *command.args, *(one.target for one in command.redirects))):
@@ -168,7 +168,7 @@ def _secrets_sent(command: Command, secret_files: Collection[str]) -> Iterator[s
 
 def _secrets_printed(commands: tuple[Command, ...]) -> Iterator[str]:
     """Return the secrets in the output of commands."""
-    left = {id(command): command for command in chain(commands)}
+    left = {id(command): command for command in producer_chain(commands)}
     seen: set[int] = set()
     while left:
         at, command = left.popitem()
@@ -178,7 +178,7 @@ def _secrets_printed(commands: tuple[Command, ...]) -> Iterator[str]:
             yield f"the output of {command.name}"
         named = [command, *(fed for word in command.args for fed in word.producers)]
         variables = [one.texts[0] for one in named if one.name == "printenv" and one.texts]
-        yield from (f"${name}" for name in variables if holds_secret(name))
+        yield from (f"${name}" for name in variables if is_secret_name(name))
         if printed := _SECRET_OUTPUT.reason(command):
             yield printed
         if command.name in _PACKING:

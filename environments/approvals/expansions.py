@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from environments.approvals.budget import MAX_VALUE, Budget
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
-from environments.approvals.outputs import Flow, printed_by
-from environments.approvals.paths import holds_secret
+from environments.approvals.outputs import Flow, known_output
+from environments.approvals.paths import is_secret_name
 from environments.approvals.quoting import (
     Piece,
     ansi_c,
@@ -22,7 +22,7 @@ from environments.approvals.quoting import (
     unescaped,
 )
 from environments.approvals.state import KNOWN, UNKNOWN_VALUE, Assignment, ReaderState
-from environments.approvals.syntax import touching
+from environments.approvals.syntax import adjoining
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -71,7 +71,7 @@ class Expander:
 
     def words(self, nodes: Sequence[Node]) -> list[Word]:
         """Expand words."""
-        return [word for group in touching(self._state.source, nodes) for word in self.words_of(group)]
+        return [word for group in adjoining(self._state.source, nodes) for word in self.words_of(group)]
 
     def word(self, nodes: Sequence[Node]) -> Word:
         """Expand nodes to a single word without splitting."""
@@ -101,7 +101,7 @@ class Expander:
         is_append = any(child.type == "+=" for child in node.children)
         if right is None or right.type != "array":
             return Assignment(name, (self.word([right] if right else []),), is_element, is_append)
-        groups = list(touching(self._state.source, right.children[1:-1]))
+        groups = list(adjoining(self._state.source, right.children[1:-1]))
         value = tuple(word for group in groups for word in self.words_of(group))
         named = any(self._state.raw(group[0]).startswith(b"[") for group in groups)
         return Assignment(name, value, named, is_append, is_array=True)
@@ -184,7 +184,7 @@ class Expander:
         if text.startswith("`") and ("``" in text or "\\" in text):  # tree-sitter parses them wrongly
             self._state.unread = UNCLEAR
         flow = self._run(node.children, ())
-        output = printed_by(flow)
+        output = known_output(flow)
         output = UNKNOWN if output is None or len(output) > MAX_VALUE else output.rstrip("\n")
         return [self._loose(Piece(output, quoted, expanded=True, producers=flow))]
 
@@ -287,7 +287,7 @@ class Expander:
         items = self._state.value("@" if name.isdigit() and name != "0" else name)
         if items is None:
             self._state.has_used_unset |= name not in KNOWN
-            told = (Command((Word("printenv"), Word(name))),) if holds_secret(name) else ()
+            told = (Command((Word("printenv"), Word(name))),) if is_secret_name(name) else ()
             return [Piece(KNOWN.get(name, UNKNOWN), quoted and name != "@", expanded=True, producers=told)]
         if name.isdigit() and name != "0":
             position = int(name[:6])

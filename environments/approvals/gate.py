@@ -46,7 +46,7 @@ class Gate:
         """The rules of config.yaml, applied beside the hooks."""
 
     @property
-    def asks_about_commands(self) -> bool:
+    def has_command_checks(self) -> bool:
         """True if a hook or a rule decides on commands. A decision may take any time."""
         return self.before_command is not None or self.rules is not None
 
@@ -66,7 +66,7 @@ class Gate:
         """
         if command.is_cancelled:
             return False
-        if not self.asks_about_commands:
+        if not self.has_command_checks:
             return True
         from environments.approvals.hooks import CommandRequest
 

@@ -19,7 +19,7 @@ def is_pattern(text: str) -> bool:
     return "*" in text or "?" in text or ("[" in text and "]" in text)
 
 
-def may_be(text: str, names: Collection[str]) -> list[str]:
+def matching_names(text: str, names: Collection[str]) -> list[str]:
     """Return the names that equal a text or match its glob. A glob above the length limit matches all."""
     if not is_pattern(text):
         return [text] if text in names else []
@@ -29,12 +29,12 @@ def may_be(text: str, names: Collection[str]) -> list[str]:
     return [name for name in sorted(names) if _fits(name, signs)]
 
 
-def names_of(command: Command, known: Collection[str]) -> tuple[str, ...]:
+def possible_programs(command: Command, known: Collection[str]) -> tuple[str, ...]:
     """Return the possible programs of a command: mostly its name; for a glob such as `r?`, all known matches."""
     name = command.name
     if not (command.words and command.words[0].glob and is_pattern(name)):
         return (name,)
-    return tuple(may_be(name, known)) if name.strip("*?[]") else ("rm",)
+    return tuple(matching_names(name, known)) if name.strip("*?[]") else ("rm",)
 
 
 def _fits(name: str, signs: list[str]) -> bool:

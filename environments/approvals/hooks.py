@@ -148,7 +148,7 @@ def _decision_of(hook: Callable[[_Request], Answer], request: _Request) -> Decis
         return _as_decision(hook(request))
     except Exception as error:  # its message may hold a secret, and the reason goes to a model
         log.exception("a hook failed on a %s, which is denied", type(request).__name__)
-        return Deny(f"the hook that decides on it failed ({type(error).__name__})")
+        return Deny(f"the hook failed ({type(error).__name__})")
 
 
 def _as_decision(answer: object) -> Decision:
@@ -160,7 +160,7 @@ def _as_decision(answer: object) -> Decision:
         return Deny(answer)
     if answer is False:
         return Deny("it is not allowed here")
-    return Deny(f"the hook that decides on it answered with a {type(answer).__name__}, which means nothing")
+    return Deny(f"the hook returned a {type(answer).__name__}, which is no decision")
 
 
 def _ask(

@@ -66,7 +66,7 @@ _COPIES = dict.fromkeys(("copy", "copy2", "copyfile", "copyFileSync"), "cp") | d
 _WRITES = word_set(
     "writeFileSync writeFile appendFileSync appendFile file_put_contents write_text write_bytes write fopen open Path"
 )
-_MADE_FOR_ALL = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
+_TEMPORARY_DIRECTORY = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
 _HOME = re.compile(r"expanduser|home\(\)|homedir|\bHOME\b")
 _FORKS = re.compile(r"\bfork\b")
 _FOREVER = re.compile(r"\bwhile\b|\bfor\s*\(\s*;|\bloop\b|\buntil\b|\biter\(int|\b(?:count|cycle|repeat)\(")
@@ -104,7 +104,7 @@ _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|.)", re.DOTA
 _INTERPOLATED = re.compile(r"[$@]\w+(?:->)?(?:[\[{][^\]}]{0,200}[\]}])*")
 _NAMED = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
 _MAX_PROGRAM = 50_000
-_PLAINLY: Mapping[re.Pattern[str], str] = {
+_REWRITES: Mapping[re.Pattern[str], str] = {
     re.compile(r"\bsys\.executable\b"): "'python3'",
     re.compile(r"\bprocess\.execPath\b"): "'node'",
     re.compile(r"\bos\.execute\b"): "os.system",
@@ -223,7 +223,7 @@ def is_download(commands: Sequence[Command]) -> bool:
 def _program_commands(code: str, command: Command) -> Nested:
     if len(code) > _MAX_PROGRAM:
         return Nested(reasons=(f"{UNSEEN}: a program is too long",))
-    for pattern, plain in _PLAINLY.items():
+    for pattern, plain in _REWRITES.items():
         code = pattern.sub(plain, code)
     program = _Program(command, code)
     program.read()
@@ -273,8 +273,8 @@ class _Program:
         self._literals = [text for kind, text in self._tokens if kind == "string"]
 
     def read(self) -> None:
-        """Go through all calls."""
-        self._read_as_a_whole()
+        """Collect the commands of all calls."""
+        self._match_whole_program()
         calls = _SHELL_CALLS | _REMOVES | (_WITH_MODULE if _MODULES.search(self._code) else frozenset())
         for at, (kind, text) in enumerate(self._tokens[:-2]):
             behind = self._tokens[at + 1][1]
@@ -286,9 +286,9 @@ class _Program:
             elif kind == "name":
                 self._call(at, text)
             elif self._language in _AWKS and kind == "sign" and text in "|>":
-                self._piped(at, text)
+                self._read_awk_pipe(at, text)
 
-    def _read_as_a_whole(self) -> None:
+    def _match_whole_program(self) -> None:
         code = self._code
         if _KILLS_ALL.search(code):
             self._add_command("kill", "-9", "-1")
@@ -320,7 +320,7 @@ class _Program:
         handed_on = before in (".", ":") and behind in ("", ";", "\n", ",", ")", "]")
         return handed_on or behind == "as" or (behind == ":" and before in ("{", ","))
 
-    def _piped(self, at: int, sign: str) -> None:
+    def _read_awk_pipe(self, at: int, sign: str) -> None:
         """Read `"cmd" | getline`, `print | "cmd"`, `print > "file"` of awk."""
         before = self._tokens[at - 1] if at else ("", "")
         kind, behind = self._tokens[at + 1 + (self._tokens[at + 1][1] == "&")]
@@ -396,7 +396,7 @@ class _Program:
     def _remove(self, at: int, first: str) -> None:
         if _HOME.search("".join(text for _, text in self._tokens[at + 1 : at + 20])):
             first = "~"
-        if first and not (first.startswith(UNKNOWN) and _MADE_FOR_ALL.search(self._code)):
+        if first and not (first.startswith(UNKNOWN) and _TEMPORARY_DIRECTORY.search(self._code)):
             self._add_command("rm", "-rf", UNKNOWN if first.startswith(UNKNOWN) else first)
 
     def _open(self, name: str, module: str, arguments: list[str], at: int) -> None:

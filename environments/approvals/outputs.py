@@ -26,11 +26,11 @@ _DIRECTIVE = re.compile(r"%(.)", re.DOTALL)
 _WRITING = frozenset({"tee", "curl", "wget", "dd", *COPYING})
 
 
-def printed(command: Command) -> str | None:
+def known_stdout(command: Command) -> str | None:
     """Return the standard output of a command before redirections; None if not known."""
     name, texts = command.name, command.texts
-    if name in _PRINTING:
-        return _PRINTING[name](texts)
+    if name in _STDOUT_OF:
+        return _STDOUT_OF[name](texts)
     if name in ("cat", "tee"):
         reads_files = name == "cat" and any(not text.startswith("-") for text in texts if text != "-")
         return None if reads_files else command.stdin_text
@@ -73,7 +73,7 @@ def _parent(texts: Sequence[str]) -> str | None:
     return (posixpath.dirname(texts[0]) or ".") + "\n" if len(texts) == 1 and UNKNOWN not in texts[0] else None
 
 
-_PRINTING: Mapping[str, Callable[[Sequence[str]], str | None]] = {
+_STDOUT_OF: Mapping[str, Callable[[Sequence[str]], str | None]] = {
     "echo": _echoed,
     "printf": _formatted,
     "command": _located,
@@ -82,7 +82,7 @@ _PRINTING: Mapping[str, Callable[[Sequence[str]], str | None]] = {
 }
 
 
-def joined(flows: Sequence[Flow]) -> Flow:
+def concatenated(flows: Sequence[Flow]) -> Flow:
     """Return the commands of several flows in order."""
     return tuple(command for flow in flows for command in flow)
 
@@ -92,12 +92,12 @@ def either(flows: Sequence[Flow]) -> Flow:
 
     Duplicate commands are dropped, or nested loops would double a flow at each level.
     """
-    printing = [flow for flow in flows if printed_by(flow) != ""]
-    both = tuple({id(command): command for command in joined(flows)}.values())
+    printing = [flow for flow in flows if known_output(flow) != ""]
+    both = tuple({id(command): command for command in concatenated(flows)}.values())
     return both if len(printing) < 2 else tuple(replace(command, stdout_text=None) for command in both)
 
 
-def printed_by(flow: Flow) -> str | None:
+def known_output(flow: Flow) -> str | None:
     """Return the joined standard output of commands; None if not known."""
     texts = [command.stdout_text for command in flow]
     return None if None in texts else "".join(text for text in texts if text)

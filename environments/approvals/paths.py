@@ -6,7 +6,7 @@ import posixpath
 import re
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word, word_set
-from environments.approvals.globs import may_be
+from environments.approvals.globs import matching_names
 
 _HOME = "/home/user"
 _SYSTEM = word_set("bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run")
@@ -32,7 +32,7 @@ _SHELL_FILES = re.compile(
 _HARMLESS_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty\d*|ptmx|fd/.*|shm/.*|pts/.*|tcp/.*|udp/.*)"
 )
-_KEPT_FILES = tuple(
+_PROTECTED_FILES = tuple(
     word_set("/usr/bin/ /usr/sbin/ /usr/lib/ /var/spool/cron /var/run/docker.sock /var/log/ /var/lib/dpkg/")
 )
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
@@ -61,34 +61,34 @@ def wiped(word: Word, command: Command) -> str | None:
         word: The path.
         command: The command with this argument. Its directory resolves a relative path.
     """
-    path = absolute(word, command)
+    path = normalized_path(word, command)
     if path is None:
         return f"{UNSEEN}: the directory is made at run time"
     if path in _TEMPORARY and word.glob:
         return None  # temporary files are made to be removed
-    lost = _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
+    lost = _wiped_absolute(path) if path.startswith("/") else _wiped_relative(path, command)
     if lost is None and path.startswith("/") and f"{command.start}/".startswith(f"{path}/"):
         return "the whole working directory or a directory above it"
     return lost
 
 
-def _wiped_at(path: str) -> str | None:
+def _wiped_absolute(path: str) -> str | None:
     parts = path.split("/")[1:]
     if parts == [""]:
         return "the whole file system (/)"
-    if may_be(parts[0], _SYSTEM) and not _OWN.fullmatch(path):
+    if matching_names(parts[0], _SYSTEM) and not _OWN.fullmatch(path):
         return f"a directory of the system ({path})"
-    top = "home" if may_be(parts[0], ("home",)) else parts[0]
+    top = "home" if matching_names(parts[0], ("home",)) else parts[0]
     depth = _KEPT_DEPTH.get(top, 1)
     if len(parts) <= depth:
         return "a home directory" if top in _KEPT_DEPTH or top == "root" else f"a directory at the root ({path})"
     inside = parts[depth:]
-    if top in (*_KEPT_DEPTH, "root") and len(inside) == 1 and may_be(inside[0], _PRECIOUS):
+    if top in (*_KEPT_DEPTH, "root") and len(inside) == 1 and matching_names(inside[0], _PRECIOUS):
         return f"the directory {inside[0]} of a home directory"
     return _git_directory(path)
 
 
-def _wiped_here(path: str, command: Command) -> str | None:
+def _wiped_relative(path: str, command: Command) -> str | None:
     if path == ".":
         return "the whole working directory"
     if set(path.split("/")) == {".."}:
@@ -100,7 +100,7 @@ def _wiped_here(path: str, command: Command) -> str | None:
 
 def _git_directory(path: str) -> str | None:
     name = posixpath.basename(path)
-    return "the history of a repository (.git)" if name[:1] == "." and may_be(name, (".git",)) else None
+    return "the history of a repository (.git)" if name[:1] == "." and matching_names(name, (".git",)) else None
 
 
 def wiped_beyond_here(word: Word, command: Command) -> str | None:
@@ -121,11 +121,11 @@ def swept(word: Word, command: Command) -> str | None:
 
 def mirrored(word: Word, command: Command) -> str | None:
     """Return the place, local or remote, lost by making a path equal to another."""
-    if remote(word):
+    if is_remote(word):
         return f"files of another machine ({word.text})"
     if lost := wiped(word, command):
         return lost
-    path = absolute(word, command) or ""
+    path = normalized_path(word, command) or ""
     own = not path.startswith("/") or path.split("/")[1] in _WORKPLACES or _OWN.fullmatch(path)
     within = bool(command.start) and path.startswith(command.start.rstrip("/") + "/")
     return None if own or within else f"a directory elsewhere ({path})"
@@ -133,7 +133,7 @@ def mirrored(word: Word, command: Command) -> str | None:
 
 def written(word: Word, command: Command) -> str | None:
     """Return the file lost by writing or removing a path; None for a file of the user's own."""
-    path = absolute(word, command)
+    path = normalized_path(word, command)
     if path is None or not path.startswith("/"):
         return None
     if path.startswith("/dev/"):
@@ -144,7 +144,7 @@ def written(word: Word, command: Command) -> str | None:
             return f"a history of commands ({inside})"
         return f"a configuration or key file of a home directory ({inside})" if _SHELL_FILES.fullmatch(inside) else None
     top = path.split("/", 2)[1]
-    kept = top in _SYSTEM - {"var", "run", "usr"} or path.startswith(_KEPT_FILES)
+    kept = top in _SYSTEM - {"var", "run", "usr"} or path.startswith(_PROTECTED_FILES)
     return f"a file of the system ({path})" if kept and not _OWN.fullmatch(path) else None
 
 
@@ -157,32 +157,32 @@ def overwritten(word: Word, command: Command) -> str | None:
 
 def device(word: Word, command: Command) -> str | None:
     """Return a device other than terminals, `/dev/null` and the like; also a path made at run time."""
-    path = absolute(word, command) or UNKNOWN
+    path = normalized_path(word, command) or UNKNOWN
     disk = path.startswith("/dev/") and not _HARMLESS_DEVICES.fullmatch(path)
     return path if disk or word.text.startswith(UNKNOWN) else None
 
 
 def secret(word: Word, command: Command) -> str | None:
     """Return a file with keys or passwords, or a directory with such files; None for other paths."""
-    path = absolute(word, command)
+    path = normalized_path(word, command)
     if path is None:
         return None
     path = posixpath.normpath(posixpath.join(command.start, path)) if command.start else path
-    lost = _wiped_at(path) if path.startswith("/") else None
+    lost = _wiped_absolute(path) if path.startswith("/") else None
     return path if _SECRETS.fullmatch(path) or lost == "a home directory" else None
 
 
-def holds_secret(variable: str) -> bool:
+def is_secret_name(variable: str) -> bool:
     """Return True for a variable named like a key or a password."""
     return bool(_SECRET_NAMES.fullmatch(variable))
 
 
-def remote(word: Word) -> bool:
+def is_remote(word: Word) -> bool:
     """Return True for a place on another machine: `host:path`, `s3://bucket`."""
     return bool(_REMOTE.fullmatch(word.text))
 
 
-def absolute(word: Word, command: Command) -> str | None:
+def normalized_path(word: Word, command: Command) -> str | None:
     """Return a path without `..`, without wildcards at its end, and with a fixed home directory for `~`.
 
     A relative path is resolved against the start of the text. An unknown path is None.
@@ -201,12 +201,12 @@ def absolute(word: Word, command: Command) -> str | None:
         text = rest if rest.startswith("/") else text  # the path where the unknown part is empty
     text = text.replace(UNKNOWN, "unknown")
     parts = posixpath.normpath("/" + text.lstrip("/") if text.startswith("/") else text).split("/")
-    while len(parts) > 1 and _is_everything(parts[-1], word):
+    while len(parts) > 1 and _is_wildcard(parts[-1], word):
         parts.pop()
-    if len(parts) == 1 and _is_everything(parts[0], word):
+    if len(parts) == 1 and _is_wildcard(parts[0], word):
         return "."
     return "/".join(parts) or "/"
 
 
-def _is_everything(part: str, word: Word) -> bool:
+def _is_wildcard(part: str, word: Word) -> bool:
     return word.glob and any(sign in part for sign in "*?[") and not _GLOBS.sub("", part).strip("!^")

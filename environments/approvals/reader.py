@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 from environments.approvals.budget import MAX_CHARACTERS, Budget, TooMuchError
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Nested, Redirect, Word, word_set
 from environments.approvals.expansions import UNCLEAR, Expander
-from environments.approvals.outputs import Flow, either, joined, printed, printed_by
+from environments.approvals.outputs import Flow, concatenated, either, known_output, known_stdout
 from environments.approvals.state import UNKNOWN_VALUE, Array, Assignment, Function, ReaderState, Variables, one_word
 from environments.approvals.syntax import (
-    begins_line,
-    ends_clearly,
+    adjoining,
+    has_clear_end,
+    has_newline_between,
+    is_fork_bomb,
     is_here_string,
     parse,
-    starts_itself,
     test_words,
-    touching,
 )
-from environments.approvals.wrappers import listed, nested_commands
+from environments.approvals.wrappers import nested_commands, stand_in_files
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -89,7 +89,7 @@ class _Line:
     """Redirections after their expansions, and the rest of the line, which tree-sitter puts into them."""
 
     redirects: list[Redirect] = field(default_factory=list)
-    stdin_text: Flow = ()
+    stdin: Flow = ()
     """The producers of the redirected standard input."""
     documents: list[str] = field(default_factory=list)
     behind: list[Node] = field(default_factory=list)
@@ -166,7 +166,7 @@ class _Reader:
     # Statements.
 
     def _sequence(self, nodes: Sequence[Node], stdin: Flow) -> Flow:
-        return joined([self._visit(node, stdin) for node in nodes if node.is_named])
+        return concatenated([self._visit(node, stdin) for node in nodes if node.is_named])
 
     def _visit(self, node: Node, stdin: Flow) -> Flow:
         if self._nesting >= _MAX_NESTING:
@@ -296,7 +296,7 @@ class _Reader:
             self.state.functions[text] = function = Function(text, body, self.state.source)
             self._uncalled.append(function)
             self._budget.spend(body.end_byte - body.start_byte)
-            if starts_itself(name, body):
+            if is_fork_bomb(name, body):
                 self.state.findings.append("it is a fork bomb: a function that starts itself over and over")
         if redirects := self._redirects(node.children_by_field_name("redirect")).redirects:
             self.commands.append(self._command((), (), redirects))
@@ -326,7 +326,7 @@ class _Reader:
         if body is None or body.type in _SIMPLE:
             return self._for_each_value(node, stdin, self._redirected_simple)
         line = self._redirects([child for child in node.children if child != body])
-        flow = self._visit(body, line.stdin_text or stdin)
+        flow = self._visit(body, line.stdin or stdin)
         if line.words:
             self.state.unread = f"{UNSEEN}: words stand behind the redirection of a compound command"
         if line.redirects:
@@ -341,14 +341,14 @@ class _Reader:
     def _redirected_simple(self, node: Node, stdin: Flow) -> Flow:
         body = node.child_by_field_name("body")
         line = self._redirects([child for child in node.children if child != body])
-        stdin = line.stdin_text or stdin
+        stdin = line.stdin or stdin
         flow = self._simple(body, stdin, line) if body else self._run(line.words, (), (), line.redirects, stdin)
         return self._after_heredoc(line, flow)
 
     def _bare_redirect(self, node: Node, stdin: Flow) -> Flow:
-        """`$(<file)`."""
+        """Read `$(<file)`."""
         line = self._redirects([node])
-        return self._run(line.words, (), (), line.redirects, line.stdin_text)
+        return self._run(line.words, (), (), line.redirects, line.stdin)
 
     def _after_heredoc(self, line: _Line, flow: Flow) -> Flow:
         """Read the commands behind a here-document: `cat <<EOF | sh`, `cat <<EOF && ls`."""
@@ -367,20 +367,20 @@ class _Reader:
                 self._redirect(node, line, here_string=is_here_string(node, before))
             elif node.type == "herestring_redirect":
                 named = [child for child in node.children if child.is_named]
-                groups = touching(self.state.source, named)
+                groups = adjoining(self.state.source, named)
                 line.documents.append("".join(self._expander.word(group).text for group in groups) + "\n")
             elif node.type == "heredoc_redirect":
                 self._document(node, line)
             elif node.type not in ("ERROR", "comment"):  # a part of the word, as in `<<< "x"$(y)`
                 self.state.unread = UNCLEAR
         if line.documents:
-            line.stdin_text = (Command(stdout_text="".join(line.documents)),)
+            line.stdin = (Command(stdout_text="".join(line.documents)),)
         return line
 
     def _redirect(self, node: Node, line: _Line, *, here_string: bool) -> None:
         """Expand `> file` or `3< file`; also a `<<<` behind another redirection, by the node type of tree-sitter."""
         number = self.state.text(node.child_by_field_name("descriptor"))
-        first, *others = list(touching(self.state.source, node.children_by_field_name("destination"))) or [[]]
+        first, *others = list(adjoining(self.state.source, node.children_by_field_name("destination"))) or [[]]
         target = self.state.resolve(self._expander.word(first)) if first else Word("-")
         for group in others:
             line.words += self._expander.words_of(group)
@@ -389,9 +389,9 @@ class _Reader:
             return
         operator = next((self.state.text(child) for child in node.children if not child.is_named), "")
         if operator == "<":
-            line.stdin_text = target.producers or line.stdin_text
+            line.stdin = target.producers or line.stdin
         elif operator == "<&" and target.text != "-":
-            line.stdin_text = _UNKNOWN_OUTPUT
+            line.stdin = _UNKNOWN_OUTPUT
         line.redirects.append(Redirect(number + operator if number not in ("", "0", "1", "2") else operator, target))
 
     def _document(self, node: Node, line: _Line) -> None:
@@ -404,7 +404,7 @@ class _Reader:
             text = self.state.text(body) if raw else self._expander.document(body)
             if node.children[0].type == "<<-":
                 text = re.sub(r"^\t+", "", text, flags=re.MULTILINE)
-        if not ends_clearly(self.state.source, node, re.sub(r"['\"\\]", "", start)):
+        if not has_clear_end(self.state.source, node, re.sub(r"['\"\\]", "", start)):
             self.state.unread = f"{UNSEEN}: the end of a here-document is not clear"
         before = node.prev_sibling
         if (
@@ -417,7 +417,7 @@ class _Reader:
         line.words += [*self._expander.words(node.children_by_field_name("argument")), *inner.words]
         line.behind += [child for child in node.children if child.type == "pipeline"]
         line.behind += [*node.children_by_field_name("right"), *inner.behind]
-        line.stdin_text = inner.stdin_text or line.stdin_text
+        line.stdin = inner.stdin or line.stdin
 
     # Simple commands.
 
@@ -440,7 +440,7 @@ class _Reader:
         if node.type == "test_command":
             children = list(test_words(node))
         elif node.start_point.row != node.end_point.row:
-            if any(begins_line(source, before, child) for before, child in pairwise(children)):
+            if any(has_newline_between(source, before, child) for before, child in pairwise(children)):
                 self.state.unread = UNCLEAR
         elif self.state.value("@") is None and _ARGUMENTS.fullmatch(self.state.text(node)):
             return ()
@@ -452,7 +452,7 @@ class _Reader:
         assignments: list[Assignment] = []
         declared: list[Assignment] = []
         redirects: list[Node] = []
-        for group in touching(self.state.source, children):
+        for group in adjoining(self.state.source, children):
             first = group[0]
             if first.type.endswith("_redirect"):
                 redirects += group
@@ -469,7 +469,7 @@ class _Reader:
             own = self._redirects(redirects)
             words += own.words
             line = replace(line, redirects=own.redirects + line.redirects)
-            stdin = own.stdin_text or stdin
+            stdin = own.stdin or stdin
         return self._run([*words, *line.words], assignments, declared, line.redirects, stdin)
 
     def _run(
@@ -496,7 +496,7 @@ class _Reader:
         values = [(one.name, one_word(one.value)) for one in assignments]
         command = self._command(words, values, redirects, (*fed, *stdin) if fed else stdin)
         if fed:
-            command.stdin_text = printed_by(stdin) if stdin else None
+            command.stdin_text = known_output(stdin) if stdin else None
         if command.line == "exec" and stdin:
             self.state.findings.append(f"{UNSEEN}: exec changes what later commands read")
         flow = self._dispatch(command, stdin, declared)
@@ -511,7 +511,7 @@ class _Reader:
         redirects: Sequence[Redirect] = (),
         stdin: Flow = (),
     ) -> Command:
-        text = printed_by(stdin) if stdin else None
+        text = known_output(stdin) if stdin else None
         return Command(tuple(words), tuple(values), tuple(redirects), stdin, text, self.state.directory, self._start)
 
     def _dispatch(self, command: Command, stdin: Flow, declared: Sequence[Assignment] = ()) -> Flow:
@@ -530,8 +530,8 @@ class _Reader:
         self._budget.spend(_COST + sum(len(word.text) for word in command.words) + len(command.producers))
         if self._budget.is_late():
             raise TooMuchError
-        command.stdout_text = printed(command)
-        command.listed_files = listed(command)
+        command.stdout_text = known_stdout(command)
+        command.listed_files = stand_in_files(command)
         self.commands.append(command)
         self.state.apply(command)
         found = nested_commands(command)
@@ -546,7 +546,7 @@ class _Reader:
         elif found.commands or found.texts:
             self._read_nested(command, found, stdin)
         self.state.record_writes(command)
-        if command.stdout_text and any(">" in one.operator for one in command.redirects):  # wherever it goes
+        if command.stdout_text and any(">" in one.operator for one in command.redirects):  # to whichever file
             return (replace(command, stdout_text=None),)
         return (command,)
 

@@ -39,7 +39,7 @@ class ApprovalSettings:
 
 
 def approval_settings(layer: Layer) -> ApprovalSettings | None:
-    """Check the values of the section; None if it is empty.
+    """Return the settings of the section, validated; None for an empty section.
 
     Raises:
         SettingsError: A key is unknown, or a value is not allowed.

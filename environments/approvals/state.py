@@ -122,7 +122,7 @@ class ReaderState:
             self.source = outer
 
     def raw(self, node: Node) -> bytes:
-        """Return the text of a node of the text that is read now."""
+        """Return the bytes of a node."""
         return self.source[node.start_byte : node.end_byte]
 
     def text(self, node: Node | None) -> str:

@@ -91,7 +91,7 @@ def _text(node: Node | None) -> bytes:
     return (node.text or b"") if node else b""
 
 
-def touching(source: bytes, nodes: Sequence[Node]) -> Iterator[list[Node]]:
+def adjoining(source: bytes, nodes: Sequence[Node]) -> Iterator[list[Node]]:
     """Return nodes in groups without blanks inside: each group is a word, of which tree-sitter may make two."""
     group: list[Node] = []
     for node in nodes:
@@ -115,7 +115,7 @@ def test_words(node: Node) -> Iterator[Node]:
             yield child
 
 
-def begins_line(source: bytes, before: Node, node: Node) -> bool:
+def has_newline_between(source: bytes, before: Node, node: Node) -> bool:
     """Return True if an unquoted newline is between two words, or at the start of the second.
 
     tree-sitter takes two lines for a single command where the second begins with a backslash.
@@ -131,7 +131,7 @@ def is_here_string(node: Node, before: Node | None) -> bool:
     return before is not None and before.is_error and _text(before) == b"<<" and before.end_byte == node.start_byte
 
 
-def ends_clearly(source: bytes, node: Node, name: str) -> bool:
+def has_clear_end(source: bytes, node: Node, name: str) -> bool:
     """Return True if tree-sitter found the right end of a here-document, not an end too late or too soon."""
     end = next((child.end_byte for child in node.children if child.type == "heredoc_end"), None)
     if end is None:
@@ -142,7 +142,7 @@ def ends_clearly(source: bytes, node: Node, name: str) -> bool:
     return lines[-1] == name and name not in lines[1:-1] and source[end : end + 1] in (b"", b"\n")
 
 
-def starts_itself(name: Node, body: Node) -> bool:
+def is_fork_bomb(name: Node, body: Node) -> bool:
     """Return True for a fork bomb: a function that calls itself in a pipeline or in the background."""
     nodes = [(body, False)]
     while nodes:
@@ -156,7 +156,7 @@ def starts_itself(name: Node, body: Node) -> bool:
 
 
 def _has_error(root: Node) -> bool:
-    """Return True if a tree has an error other than the benign ones."""
+    """Return True if a tree has an error that is not benign."""
     nodes = [root]
     while nodes:
         node = nodes.pop()

@@ -23,7 +23,7 @@ from functools import cache
 from typing import cast
 
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Options, Word
-from environments.approvals.globs import names_of
+from environments.approvals.globs import possible_programs
 
 Class = Callable[[Word, Command], str | None]
 """Returns the loss by an operand; None for a harmless operand."""
@@ -116,7 +116,7 @@ class Table:
             yield name, command.args
         if not (name in _INTERPRETERS or (command.words and _may_be_another(command.words[0]))):
             return
-        for one in names_of(command, self._rows):
+        for one in possible_programs(command, self._rows):
             known = "mkfs" if one.startswith("mkfs.") else one.removesuffix(".exe")
             if known in self._rows and known != name:
                 yield known, command.args

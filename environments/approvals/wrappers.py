@@ -21,8 +21,8 @@ from environments.approvals.command import (
     after_dashes,
     word_set,
 )
-from environments.approvals.destruction import narrows, roots_of
-from environments.approvals.globs import names_of
+from environments.approvals.destruction import find_roots, is_narrowed
+from environments.approvals.globs import possible_programs
 from environments.approvals.guesses import MAX_GUESSES, guesses
 
 _NONE = Nested()
@@ -126,7 +126,7 @@ _TEXT_OPTIONS = {
     for program in programs.split()
 }
 _CHDIR = frozenset({"--chdir", "--cwd", "--workdir", "--working-directory", "-C"})
-_MOST_STARTS = 4
+_MAX_STARTS = 4
 _SHELLS = word_set("sh bash dash zsh ksh ksh93 mksh ash fish pwsh powershell rbash yash tcsh csh")
 COPYING = frozenset({"cp", "ln", "mv", "install"})
 _PRINTS_SETTINGS = word_set(
@@ -151,7 +151,7 @@ _EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
 """A subscript or an array with a substitution. These builtins evaluate the substitution despite quotes."""
 
 
-def evaluated(text: str) -> str:
+def second_expansion(text: str) -> str:
     """Return a text with a second expansion, such as a prompt, as a here-document for `:`."""
     return f"<<PROMPT\n{text}\nPROMPT\n"
 
@@ -171,7 +171,7 @@ def nested_commands(command: Command) -> Nested:
         return found + _written_script(first, command)
     if UNKNOWN in command.name and not (first.quoted and _PROJECT.match(join_path(command.directory, first.text))):
         return found + Nested(reasons=(f"{UNSEEN}: the name of its program is made at run time",))
-    for name in names_of(command, _NAMES):
+    for name in possible_programs(command, _NAMES):
         if name in _EVALUATORS and (evaluates := _evaluates(command, name)):
             found += Nested(texts=evaluates)
         if texts := _shell_text_options(command, name):
@@ -183,7 +183,7 @@ def nested_commands(command: Command) -> Nested:
         elif row := _ROWS.get(name):
             found += _from_row(command, name, row)
         elif name in _UNKNOWN_WRAPPERS:
-            found += _after_words(command)
+            found += _from_unknown_options(command)
     if in_program := languages.embedded_commands(command):
         found += in_program
     if not command.is_guess and (may_run := guesses(command, found.commands, found.texts)):
@@ -240,9 +240,9 @@ def _wrapped_words(row: _Row, words: Sequence[Word], left: Sequence[Word]) -> Se
     return after_dashes(left[row.skip :])
 
 
-def _after_words(command: Command) -> Nested:
+def _from_unknown_options(command: Command) -> Nested:
     """Return the command behind a wrapper's unknown options, and guesses in case an option takes a value."""
-    starts = [at for at, word in enumerate(command.args) if _may_be_program(word)][:_MOST_STARTS]
+    starts = [at for at, word in enumerate(command.args) if _may_be_program(word)][:_MAX_STARTS]
     if not starts:
         return _NONE
     directory = next((word.text for one, word in pairwise(command.args) if one.text in _CHDIR), "")
@@ -284,7 +284,7 @@ def _sourced(command: Command) -> Nested:
     operands = after_dashes(command.args)
     if operands and operands[0].text in INPUT:
         return _script_on_stdin(command)
-    if operands and operands[0].producers and not _is_evaluated_daily(operands[0].producers):
+    if operands and operands[0].producers and not _is_meant_for_eval(operands[0].producers):
         return _script_of(operands[0].producers)
     return _NONE
 
@@ -292,12 +292,12 @@ def _sourced(command: Command) -> Nested:
 def _evaluated(command: Command) -> Nested:
     words = after_dashes(command.args)
     feeding = [fed for word in words for fed in word.producers]
-    if feeding and _is_evaluated_daily(feeding) and "".join(word.text for word in words).strip() == UNKNOWN:
+    if feeding and _is_meant_for_eval(feeding) and "".join(word.text for word in words).strip() == UNKNOWN:
         return _NONE
     return _shell_text(words, "eval is given a text")
 
 
-def _is_evaluated_daily(commands: Sequence[Command]) -> bool:
+def _is_meant_for_eval(commands: Sequence[Command]) -> bool:
     """Return True for output meant for `eval`, or contents of named files: `eval "$(grep = .env)"`."""
     if all(command.name in _PRINTS_SETTINGS for command in commands):
         return True
@@ -349,7 +349,7 @@ def _written_script(word: Word, command: Command) -> Nested:
 # Wrappers with a syntax of their own.
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
-_MOST_NAMES = 20
+_MAX_NAMES = 20
 _FD_VALUED = word_set(
     "-e -E -t -d -S -j -c -o --extension --exclude --type --max-depth --min-depth --size --threads --color --owner"
     " --changed-within --changed-before"
@@ -357,16 +357,16 @@ _FD_VALUED = word_set(
 _XARGS_VALUED = word_set("-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file")
 
 
-def listed(command: Command) -> tuple[str, ...]:
+def stand_in_files(command: Command) -> tuple[str, ...]:
     """Return a stand-in for the listed files of each directory: `DIR/*` for all files, `DIR/found` for some."""
     if command.name == "find":
-        roots = tuple(word.text for word in roots_of(command))
-        roots = roots if len(roots) <= _MOST_NAMES else (UNKNOWN,)
-        return tuple(f"{root.rstrip('/')}/{'found' if narrows(command) else '*'}" for root in roots)
+        roots = tuple(word.text for word in find_roots(command))
+        roots = roots if len(roots) <= _MAX_NAMES else (UNKNOWN,)
+        return tuple(f"{root.rstrip('/')}/{'found' if is_narrowed(command) else '*'}" for root in roots)
     if command.name in ("fd", "fdfind"):
         return _listed_by_fd(command)
     if command.name == "ls":
-        places = tuple(word.text for word in Options.of(command.args).operands)[:_MOST_NAMES] or (".",)
+        places = tuple(word.text for word in Options.of(command.args).operands)[:_MAX_NAMES] or (".",)
         return tuple(f"{place.rstrip('/')}/*" for place in places)
     if command.name in ("grep", "sort", "head", "tail", "uniq", "tee", "sed", "tr", "cat") and command.producers:
         return command.producers[-1].listed_files
@@ -385,7 +385,7 @@ def _listed_by_fd(command: Command) -> tuple[str, ...]:
     options = Options.of(words, _FD_VALUED)
     pattern, *roots = (word.text for word in options.operands) if options.operands else ("",)
     narrowed = pattern not in ("", ".") or options.has("eSE", "extension", "size", "changed-within", "changed-before")
-    return tuple(f"{root.rstrip('/')}/{'found' if narrowed else '*'}" for root in (roots or ["."])[:_MOST_NAMES])
+    return tuple(f"{root.rstrip('/')}/{'found' if narrowed else '*'}" for root in (roots or ["."])[:_MAX_NAMES])
 
 
 def _find_exec(command: Command) -> Nested:
@@ -430,7 +430,7 @@ def _xargs(command: Command) -> Nested:
     mark = options.value("-I", "--replace", "-J") or given or ("{}" if options.has("I", "replace") else "")
     read = _arguments_read(command, by_line=bool(mark) or options.value("-d", "--delimiter") == "\\n")
     if mark:
-        return _on_each(command, words, mark, read if len(read) <= _MOST_NAMES else (UNKNOWN,))
+        return _on_each(command, words, mark, read if len(read) <= _MAX_NAMES else (UNKNOWN,))
     more = tuple(Word(text, glob="*" in text, producers=command.producers) for text in read)
     return _as_command(replace(command, producers=(), stdin_text=None), (*words, *more))
 
@@ -457,10 +457,10 @@ def _parallel(command: Command) -> Nested:
         else command.args[cut + 1 :] or tuple(Word(text, glob="*" in text) for text in _arguments_read(command))
     )
     text = " ".join(word.text for word in words)
-    names = [word.text for word in given][:_MOST_NAMES]
+    names = [word.text for word in given][:_MAX_NAMES]
     if not words:
         lines = tuple(command.stdin_text.splitlines()) if command.stdin_text is not None else tuple(names)
-        return Nested(texts=lines[:_MOST_NAMES]) + _script_of(
+        return Nested(texts=lines[:_MAX_NAMES]) + _script_of(
             () if command.stdin_text is not None else command.producers
         )
     return Nested(texts=tuple(text.replace("{}", name) if "{}" in text else f"{text} {name}" for name in names))
@@ -618,7 +618,7 @@ def _variables(command: Command) -> Nested:
         if name in _PROMPTS and word.text in INPUT:
             found += _script_on_stdin(command)
         elif name in _PROMPTS:
-            found += Nested(texts=(": " + evaluated(word.text),)) + _script_of(word.producers)
+            found += Nested(texts=(": " + second_expansion(word.text),)) + _script_of(word.producers)
         elif name in _PROGRAM_VARIABLES and word.literal:
             found += Nested(texts=(word.text.lstrip("|!"),))
         elif name in ("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES") and word.text:
@@ -642,9 +642,9 @@ def _evaluates(command: Command, name: str) -> tuple[str, ...]:
         found = [text for text in texts if "$(" in text or "`" in text]
     else:
         found = [text for text in texts if _EVALUATED.search(text)]
-    return tuple(": " + evaluated(text) for text in found)
+    return tuple(": " + second_expansion(text) for text in found)
 
 
 def is_wrapper(name: str) -> bool:
-    """Return True if a program of this name is a wrapper: runs its words or standard input."""
+    """Return True if a program of this name is a wrapper: one that runs its words or standard input."""
     return name in _NAMES

@@ -173,7 +173,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def has_no_process(self, marker: str, but: Collection[int]) -> Awaitable[bool] | bool:
         """Return True if certainly no process has a marker, except some, without a query in the target.
 
-        With the marker of the whole environment, no process may have its number either, see
+        With the marker of the whole environment, no process may have its brand either, see
         `dialect.commands.branding`.
         """
         return False
@@ -183,16 +183,16 @@ class PersistentShellEnvironment(BaseEnvironment):
 
         Args:
             marker: The value of the marker variable, or a part; several are separated by newlines.
-            brand: The number, or a pattern of numbers, see `dialect.commands.branding`.
+            brand: The brand, or a pattern of brands, see `dialect.commands.branding`.
         """
 
     def new_process_check(self, brand: int | None) -> Callable[[str], Awaitable[bool]] | None:
-        """Return a check whether any process may have the marker or the number of a command that begins now.
+        """Return a check whether any process may have the marker or the brand of a command that begins now.
 
         None if the check needs a query in the target.
 
         Args:
-            brand: The number, see `dialect.commands.branding`; None without a number.
+            brand: The brand, see `dialect.commands.branding`; None without a brand.
         """
         return None
 

@@ -2,7 +2,7 @@
 
 A process of a command is found in several ways, as each alone can be escaped:
 
-- the command's marker in its environment or, for a script, its number;
+- the command's marker in its environment or, for a script, its brand (a limit of file locks);
 - an open keepalive pipe of the command (see `dialect`);
 - a start since the command began, together with the command's output as its own output;
 - an unmarked child of the command's shell, started since;
@@ -80,7 +80,7 @@ class ProcessSelector(NamedTuple):
     since: float | None = None
     """The command's start on the target's clock, in ticks, if known."""
     brand: str | None = None
-    """The number of its processes, or a pattern of numbers, see `dialect.commands.branding`."""
+    """The brand of its processes, or a pattern of brands, see `dialect.commands.branding`."""
     includes_unmarked: bool = False
     """Also match unmarked processes younger than the command; safe only if nothing else runs in the target."""
 

@@ -34,7 +34,7 @@ class ProcessTable(NamedTuple):
     own: frozenset[int]
     """The processes of the look itself."""
     marked: frozenset[int]
-    """Processes of the command by marker, number or keepalive pipe."""
+    """Processes of the command by marker, brand or keepalive pipe."""
     sharing_output: frozenset[int]
     """Processes with the command's output as their own, possibly older than the command."""
     unmarked: frozenset[int]

@@ -69,7 +69,7 @@ class Running:
         """The reason for the end, `timeout` or `interrupt`; None while the command is not being ended."""
         self.survivors: tuple[int, ...] = ()
         self.brand: str | None = None
-        """The number set on its processes as a resource limit, see `dialect.commands.branding`."""
+        """The brand set on its processes as a resource limit, see `dialect.commands.branding`."""
         self._sink, self._control = sink, control
         self._is_abandoned = self._is_late = False
         self._thread = current()

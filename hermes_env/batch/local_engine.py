@@ -14,7 +14,7 @@ from environments.cancellation import CancelScope
 from environments.errors import SettingsError
 from environments.loop import current, in_worker, run, shielded
 from environments.observation.record import Recorder
-from hermes_env.batch.engine import Done, Plan, at_once
+from hermes_env.batch.engine import Done, Plan, PunctualEngine, at_once
 from hermes_env.batch.result import Result, failed, not_begun
 from hermes_env.batch.task import Task
 from hermes_env.batch.task_run import run_task
@@ -29,7 +29,7 @@ class _SharedPool:
     users: int = 0
 
 
-class LocalEngine:
+class LocalEngine(PunctualEngine):
     """Runs each task as a coroutine of the loop thread, with a pool for each type of task, see `Engine`.
 
     Only blocking work has a thread: scripts, Python code, and commands with hooks or observers.

@@ -69,7 +69,7 @@ async def run_task(
 
 def _may_block(env: BaseEnvironment) -> bool:
     """Return True if calls reach the user's hooks, observers or callbacks, which must not block the loop thread."""
-    return env.gate.asks_about_commands or env.observation.is_observed or env.progress.has_receiver
+    return env.gate.has_command_checks or env.observation.is_observed or env.progress.has_receiver
 
 
 async def _write(env: BaseEnvironment, path: str, contents: str | bytes) -> None:

@@ -54,10 +54,12 @@ class LiveOutput:
         self._stdout.write(text)
 
     def add(self, channel: Channel, data: bytes) -> None:
+        """Write output at once, see `OutputSink`."""
         if stream := self._streams.get(channel):
             stream.add(data)
 
     def freeze(self) -> None:
+        """Discard later output, and stop waiting for readers."""
         for stream in self._streams.values():
             stream.is_frozen = True
 

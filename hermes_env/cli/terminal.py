@@ -14,7 +14,7 @@ from collections.abc import Callable
 from environments.errors import TerminalError
 from environments.output import Channel
 from environments.process import Process, Terminal
-from hermes_env.cli.streams import LiveOutput
+from hermes_env.cli.streams import InputReceiver, LiveOutput
 
 _TILDE, _DOT = b"~."
 _MODES = re.compile(rb"\x1b\[\?([0-9;]{1,64})([hl])")
@@ -76,7 +76,7 @@ class RawTerminal:
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._before)
 
 
-class Keys:
+class Keys(InputReceiver):
     """Forwards keyboard input. `~.` at the beginning of a line ends the session, also if the target hangs.
 
     `~~` at the beginning of a line is a tilde. Before any other character a tilde is unchanged.
@@ -141,6 +141,7 @@ class Screen:
         self._modes: dict[bytes, bool] = {}
 
     def add(self, channel: Channel, data: bytes) -> None:
+        """Show output at once, see `OutputSink`."""
         self._is_ready.wait()
         if self._is_frozen:
             return
@@ -148,6 +149,7 @@ class Screen:
         self._shown.add(channel, data)
 
     def freeze(self) -> None:
+        """Discard later output, and release waiting output."""
         self._is_frozen = True
         self._is_ready.set()
         self._shown.freeze()

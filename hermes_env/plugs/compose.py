@@ -1,4 +1,4 @@
-"""Settings from a `compose.yaml` of one service, see docs/agents.md."""
+"""Converts a `compose.yaml` with one service to settings, see docs/agents.md."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _COMMON = {"cwd", "container_cpu", "container_memory"}
 
 
 def service(compose: object, folder: Path) -> dict[str, dict[str, Any]]:
-    """Return the only service of a Compose file: its name, with its `command` and arguments of `create_environment`.
+    """Return the only service of a Compose file by name: `command`, and arguments of `create_environment`.
 
-    The backend is the configured one if it has images, else Docker. Keys that begin with `x-` are Compose's own
-    extensions, and are passed over.
+    The backend is the configured one if it has images, otherwise Docker. Keys with the prefix `x-` (Compose's
+    extensions) are ignored.
 
     Args:
         compose: The content of the file.
-        folder: The folder of the file, where relative paths of volumes start.
+        folder: The folder of the file, the base of relative paths in volumes.
 
     Raises:
-        SettingsError: The file has several services, or a key or a value that the backend has no setting for.
+        SettingsError: The file has several services, or a key or a value without a setting of the backend.
     """
     services = _keys("compose.yaml", compose, {"services", "version", "name"}).get("services")
     if not isinstance(services, Mapping) or len(services) != 1:
         names = ", ".join(map(str, services)) if isinstance(services, Mapping) else services
         raise SettingsError(
-            f"compose.yaml should have one service, and has: {names}; name several sandboxes in a sandbox.yaml"
+            f"compose.yaml should have one service, but has: {names}; define several sandboxes in a sandbox.yaml"
         )
     (name, wanted), loaded = *services.items(), load_settings()
     if not hasattr(loaded.own, "image"):
@@ -53,7 +53,7 @@ def service(compose: object, folder: Path) -> dict[str, dict[str, Any]]:
         found["image"] = found["image"] if _is_there(found["image"]) else f"docker://{found['image']}"
     has = {field.name for field in dataclasses.fields(loaded.own)} | _COMMON | {"command"}
     for setting in found.keys() - (has if backend == "docker" else has - {"volumes"}):
-        raise SettingsError(f"{about}: backend {backend!r} has no {setting!r}; take it out, or use another backend")
+        raise SettingsError(f"{about}: backend {backend!r} has no {setting!r}; remove it, or use another backend")
     return {str(name): {"backend": backend, **found}}
 
 
@@ -62,22 +62,22 @@ def _is_there(image: str) -> bool:
 
 
 def _keys(about: str, value: object, known: set[str]) -> dict[str, Any]:
-    """Return a mapping without extensions, if all its other keys are known."""
+    """Return a mapping without extensions. Raises SettingsError for an unknown key."""
     if not isinstance(value, Mapping):
-        raise SettingsError(f"{about} should be a mapping, and is a {type(value).__name__}")
+        raise SettingsError(f"{about} should be a mapping, but is a {type(value).__name__}")
     given = {str(key): each for key, each in value.items() if not str(key).startswith("x-")}
     for key in given.keys() - known:
-        why = "no image is built for a sandbox; build it, and name it by 'image'" if key == "build" else "take it out"
-        raise SettingsError(f"{about}: {key!r} is not supported: {why}; what is: {', '.join(sorted(known))}")
+        why = "images are not built; build the image, and name it by 'image'" if key == "build" else "remove it"
+        raise SettingsError(f"{about}: {key!r} is not supported: {why}; supported: {', '.join(sorted(known))}")
     return given
 
 
 def _text(value: object) -> str:
-    """Return a value as Compose does, with one dollar sign for two. Variables of this machine are not put in."""
+    """Return a value as text, with `$$` replaced by `$` as in Compose. Variables are not supported."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise TypeError("give text, or put it into quotation marks")
+        raise TypeError("give text, or put the value into quotation marks")
     if "$" in str(value).replace("$$", ""):
-        raise ValueError("variables are not put in; write the value out, and $$ for a dollar sign")
+        raise ValueError("variables are not supported; write the value, and $$ for a dollar sign")
     return str(value).replace("$$", "$")
 
 
@@ -102,7 +102,7 @@ def _volume(value: object, folder: Path) -> str:
         value = f"{mount.get('source')}:{mount.get('target')}{':ro' if mount.get('read_only') else ''}"
     source, colon, rest = _text(value).partition(":")
     if not colon or not source.startswith(("/", ".", "~")):
-        raise ValueError("give a path of this machine, which begins with '/', '.' or '~', and one of the sandbox")
+        raise ValueError("give a path of this machine, beginning with '/', '.' or '~', and a path of the sandbox")
     return f"{(folder / Path(source).expanduser()).resolve()}:{rest}"
 
 
@@ -115,7 +115,7 @@ def _volumes(value: object, folder: Path) -> dict[str, Any]:
 def _memory(value: object, _: Path) -> dict[str, Any]:
     size = _SIZE.fullmatch(_text(value).strip())
     if size is None:
-        raise ValueError("give bytes, or a number with k, m or g behind it, such as 512m")
+        raise ValueError("give bytes, or a number with the suffix k, m or g, such as 512m")
     return {"container_memory": -int(-float(size[1]) * _UNITS[size[2].lower()] // 2**20)}  # rounded up to MB
 
 
@@ -130,7 +130,7 @@ def _choice(values: Mapping[Any, dict[str, Any]]) -> Any:  # noqa: ANN401
 
 def _command(value: object, _: Path) -> dict[str, Any]:
     argv = [_text(word) for word in value] if isinstance(value, list) else shlex.split(_text(value))
-    keeps_alive = argv[:1] == ["sleep"] or argv == ["tail", "-f", "/dev/null"]  # a target stays without it
+    keeps_alive = argv[:1] == ["sleep"] or argv == ["tail", "-f", "/dev/null"]  # unnecessary: a target stays anyway
     return {} if keeps_alive or not argv else {"command": argv}
 
 
@@ -144,5 +144,5 @@ _READ = {
     "mem_limit": _memory,
     "cpus": lambda value, _: {"container_cpu": float(_text(value))},
     "user": lambda value, _: {"user": _text(value)},
-    "init": _choice({True: {}}),  # every target has one
+    "init": _choice({True: {}}),  # every target has an init process
 }

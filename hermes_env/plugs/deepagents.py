@@ -29,15 +29,15 @@ _CODES = {
 
 
 class HermesSandbox(BaseSandbox):
-    """Gives deepagents' tools an environment to work in.
+    """Runs deepagents' tools in one of our environments.
 
-    Commands and files of one conversation may come side by side. Each command runs on its own: a `cd` or an export
-    does not reach the next. Secrets are taken out of the output, as the environment's settings say.
+    Several commands and file transfers may run at once. Each command runs in a new shell: a `cd` or an export does not
+    affect the next command. The environment's settings remove secrets from the output.
 
     Args:
-        env: The environment. The caller cleans it up.
-        session: Whether commands run one after the other in the environment's session, and share its directory,
-            exports and functions.
+        env: The environment, cleaned up by the caller.
+        session: True to run commands one after another in the environment's session, with shared directory, exports
+            and functions.
     """
 
     def __init__(self, env: BaseEnvironment | AsyncEnvironment, *, session: bool = False) -> None:
@@ -48,30 +48,17 @@ class HermesSandbox(BaseSandbox):
 
     @property
     def id(self) -> str:
-        """The id of the target at its engine or service. Asking for it starts the environment."""
         return self.env.target.id
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        """Run a command.
-
-        Args:
-            command: Shell text.
-            timeout: Seconds; 0 is no limit, and None is the environment's setting.
-
-        Returns:
-            Standard output and standard error as one text, the exit code, and whether bytes were left out.
-
-        Raises:
-            TerminalError: The environment could not be started, or was lost.
-        """
+        # A time-out of 0 is no limit, and None is the environment's setting.
         return self._response(self._run(command, timeout=math.inf if timeout == 0 else timeout), timeout)
 
     async def aexecute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        """Run a command as `execute` does. When the task is cancelled, the command is ended in the target."""
         return self._response(await self._arun(command, timeout=math.inf if timeout == 0 else timeout), timeout)
 
     def _response(self, result: CommandResult, timeout: int | None) -> ExecuteResponse:
-        # deepagents parses the output of its own commands, so that terminal controls stay.
+        # Terminal controls stay, because deepagents parses the output of its own commands.
         output = self.env.model_view(strip=False).captured(result.captured).with_count()
         if result.timed_out:
             limit = self.env.settings.timeout if timeout is None else timeout
@@ -80,7 +67,6 @@ class HermesSandbox(BaseSandbox):
         return ExecuteResponse(output, result.exit_code, truncated=bool(result.omitted_bytes))
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Write files, each with the directories above it. The response for a file that failed has an error."""
         responses = [FileUploadResponse(path) for path, _ in files]
         for response, (path, content) in zip(responses, files, strict=True):
             with _noting_errors(response):
@@ -88,7 +74,6 @@ class HermesSandbox(BaseSandbox):
         return responses
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """Write files as `upload_files` does."""
         responses = [FileUploadResponse(path) for path, _ in files]
         for response, (path, content) in zip(responses, files, strict=True):
             with _noting_errors(response):
@@ -96,7 +81,6 @@ class HermesSandbox(BaseSandbox):
         return responses
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Read files. The response for a file that failed has an error."""
         responses = [FileDownloadResponse(path) for path in paths]
         for response in responses:
             with _noting_errors(response):
@@ -104,7 +88,6 @@ class HermesSandbox(BaseSandbox):
         return responses
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """Read files as `download_files` does."""
         responses = [FileDownloadResponse(path) for path in paths]
         for response in responses:
             with _noting_errors(response):
@@ -120,7 +103,7 @@ def _absolute(path: str) -> str:
 
 @contextlib.contextmanager
 def _noting_errors(response: FileUploadResponse | FileDownloadResponse) -> Iterator[None]:
-    """Put an error of the block into a response: deepagents' code for it, or its message."""
+    """Store an error of the block in a response: deepagents' error code, or the message."""
     try:
         yield
     except (TerminalError, OSError) as error:

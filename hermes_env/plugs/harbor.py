@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 import math
 import os
 import shlex
+import tarfile
+import tempfile
 from functools import partial
 from inspect import signature
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
@@ -17,24 +21,27 @@ from harbor.models.task.config import NetworkMode
 from harbor.models.trial.config import ResourceMode
 
 from environments import load_settings
+from environments.errors import TargetPermissionError
 from hermes_env.aio import AsyncEnvironment
-from hermes_env.plugs.root_upload import upload
 
 _LIST = ["network_allowlist" + of for of in ("", "_hostnames", "_wildcard_hostnames", "_ipv4_addresses", "_ipv4_cidrs")]
+_UNPACK = 'mkdir -p -- "$1" && exec tar xof - -C "$1"'
+_PIECE = 1024 * 1024
 _JOINED, _MADE = {"container", "instance", "sandbox"}, {"image", "build", "snapshot"}
 
 
 class HermesEnvironment(BaseEnvironment):
-    """Gives a trial of Harbor an environment of ours.
+    """Runs a trial of Harbor in one of our environments.
 
     Args:
-        args: What Harbor gives to all its environments.
-        backend: A backend's name; None is the one that is configured for us.
-        kwargs: The same as `args`, and any setting of ours, by which a user can say what the task does not.
+        args: Harbor's arguments of all environments.
+        backend: A backend's name; None is the configured backend.
+        kwargs: Harbor's arguments by name, and settings of `create_environment`, which override the task's.
 
     Raises:
-        SettingsError: A setting is unknown, or its value cannot be.
-        ValueError: The backend cannot do what the task asks for; or FileNotFoundError, if it has nothing to start.
+        SettingsError: A setting is unknown, or the value is wrong.
+        ValueError: The backend lacks a feature that the task requires.
+        FileNotFoundError: The task has no image for this backend.
     """
 
     def __init__(self, *args: object, backend: str | None = None, **kwargs: object) -> None:
@@ -47,24 +54,22 @@ class HermesEnvironment(BaseEnvironment):
 
     @staticmethod
     def type() -> str:
-        """Return what Harbor calls it."""
         return "hermes"
 
     @property
     def capabilities(self) -> EnvironmentCapabilities:
-        """What the backend can do of what a task may ask for."""
         networks = dict.fromkeys(["disable_internet", *_LIST], "network" in self._can)
         return EnvironmentCapabilities(gpus="gpus" in self._can, **networks)
 
     @classmethod
     def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
-        """Return which limits can be asked for. A backend that cannot hold one refuses it when it starts."""
+        # All limits: a backend without one of them raises an error at the start.
         return EnvironmentResourceCapabilities(cpu_limit=True, memory_limit=True, fractional_cpus=True)
 
     def _validate_definition(self) -> None:
         self._image(force_build=False)
         if self._host_mounts:
-            raise ValueError("mounts are no part of it; give `volumes` or `binds` of ours as an argument")
+            raise ValueError("mounts are not supported; give the setting `volumes` or `binds` as an argument")
 
     def _image(self, force_build: bool) -> dict[str, object]:
         image, folder = self.task_env_config.docker_image, self.environment_dir
@@ -88,23 +93,21 @@ class HermesEnvironment(BaseEnvironment):
         return {name: value for name, value in asked.items() if value is not None}
 
     async def start(self, force_build: bool) -> None:
-        """Start the target, and make the directories that the trial needs."""
         asked = {"task_id": self.session_id, **self._image(force_build), **self._limits()}
         self.env = AsyncEnvironment(self._backend, **{**asked, **self._given})
         folders = shlex.join([self.task_env_config.workdir or "/", *self._mount_targets(writable_only=True)])
         made = await self.exec(f"mkdir -p -- {folders}", cwd="/", user="root")
         if made.return_code != 0:
-            raise RuntimeError(f"the directories of the trial could not be made: {made.stderr}")
+            raise RuntimeError(f"cannot make the directories of the trial: {made.stderr}")
         await self.ensure_dirs(self._mount_targets(writable_only=True))
         await self._upload_environment_dir_after_start()
 
     async def stop(self, delete: bool) -> None:
-        """Remove the target, also if it is not to be deleted: none of ours outlives its process."""
-        if hasattr(self, "env"):  # it has been started
+        # Also without `delete`: the target ends with its process.
+        if hasattr(self, "env"):  # the target has been started
             await self.env.cleanup()
 
     async def attach(self) -> None:
-        """Become a shell in the target."""
         enter = (await self.env.target).enter
         os.execvp(enter[0], enter)  # noqa: S606
 
@@ -116,11 +119,7 @@ class HermesEnvironment(BaseEnvironment):
         timeout_sec: int | None = None,
         user: str | int | None = None,
     ) -> ExecResult:
-        """Run a command, beside all others.
-
-        Raises:
-            RuntimeError: It took too long, and was ended with all that it had started.
-        """
+        # Outside the session, so that commands run side by side. A time-out ends the command with all its processes.
         cwd, env, user = cwd or self.task_env_config.workdir, self._merge_env(env), self._resolve_user(user)
         run = partial(self.env.execute_oneshot, stderr="separate", on_output=self._output_callback())
         result = await run(command, cwd=cwd, env=env, user=user, timeout=timeout_sec or math.inf)
@@ -129,18 +128,53 @@ class HermesEnvironment(BaseEnvironment):
         return ExecResult(stdout=result.output, stderr=result.stderr, return_code=result.exit_code)
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
-        """Copy a file to the target, as root where only root may write."""
-        await upload(self.env, source_path, target_path)
+        await _upload(self.env, source_path, target_path)
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
-        """Copy a directory to the target, as root where only root may write."""
-        await upload(self.env, source_dir, target_dir)
+        await _upload(self.env, source_dir, target_dir)
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
-        """Copy a file from the target."""
         Path(target_path).parent.mkdir(parents=True, exist_ok=True)
         await self.env.get_file(source_path, target_path)
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
-        """Copy a directory from the target, over what is here."""
         await self.env.get_dir(source_dir, target_dir)
+
+
+async def _upload(env: AsyncEnvironment, here: str | Path, there: str) -> None:
+    """Copy a file or a directory to a target: as the target's user, or as root where the user lacks permission.
+
+    Args:
+        env: The environment.
+        here: The local file or directory.
+        there: The path in the target.
+
+    Raises:
+        TargetPermissionError: Root lacks permission too.
+        TerminalError: The copy failed for another reason.
+        UnsupportedError: The backend cannot run a command as root.
+    """
+    put = env.put_dir if Path(here).is_dir() else env.put_file
+    try:
+        await put(here, there)
+    except TargetPermissionError:
+        if not await _unpacked_as_root(env, Path(here), PurePosixPath(there)):
+            raise
+
+
+async def _unpacked_as_root(env: AsyncEnvironment, here: Path, there: PurePosixPath) -> bool:
+    folder, name = (there, ".") if here.is_dir() else (there.parent, there.name)
+    with tempfile.TemporaryFile() as archive:
+        with tarfile.open(fileobj=archive, mode="w") as members:
+            await asyncio.to_thread(members.add, here, name)
+        archive.seek(0)
+        process = await env.start(["sh", "-c", _UNPACK, "sh", str(folder)], user="root", stdin="consumed")
+        try:
+            # tar may end early if it cannot write; the exit code reports this.
+            with contextlib.suppress(BrokenPipeError):
+                while piece := archive.read(_PIECE):
+                    await process.write(piece)
+            await process.close_stdin()
+            return await process.wait() == 0
+        finally:
+            await process.kill()

@@ -20,30 +20,30 @@ _UNAME = "uname -s; uname -n; uname -r; uname -v; uname -m"
 
 
 class HermesEnvironmentConfig(BaseModel, extra="allow"):
-    """The `environment:` section of its configuration. What is not named here is a setting of `create_environment`."""
+    """The `environment:` section of the configuration. All other fields are settings of `create_environment`."""
 
     backend: str | None = None
-    """A backend's name; None is the one that is configured."""
+    """A backend's name; None is the configured backend."""
     cwd: str = ""
-    """Where commands run; empty is this process's directory on this machine, and elsewhere the target's own."""
+    """The directory of commands; empty is this process's directory on this machine, and elsewhere the target's."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables for every command."""
     forward_env: list[str] = Field(default_factory=list)
-    """Names of variables of this process, if they are set here, for every command. `env` comes first."""
+    """Names of this process's variables for every command, if set here. `env` has precedence."""
     timeout: int = 30
-    """Seconds that a command may take."""
+    """Time limit of a command in seconds."""
     interpreter: list[str] = Field(default_factory=list)
-    """What runs a command, such as `["bash", "-lc"]`; empty is the target's shell, which reads no start-up file."""
+    """The interpreter of commands, such as `["bash", "-lc"]`; empty is the target's shell without start-up files."""
     container_timeout: str = ""
-    """How long the target may live, as `sleep` has it, such as `2h`; empty is as long as this object."""
+    """Lifetime of the target in the format of `sleep`, such as `2h`; empty is the lifetime of this object."""
 
 
 class HermesEnvironment:
-    """Gives mini-swe-agent's agents an environment of ours: each command is one of its own, and shares only files.
+    """Runs mini-swe-agent's commands in one of our environments. Each command has a new shell; only files are shared.
 
     Args:
-        config_class: What checks the configuration.
-        logger: What mini-swe-agent's own environments take; nothing is said to it.
+        config_class: The class that validates the configuration.
+        logger: Ignored; accepted for compatibility with mini-swe-agent's own environments.
         config: See `HermesEnvironmentConfig`.
 
     Raises:
@@ -58,10 +58,10 @@ class HermesEnvironment:
         **config: object,
     ) -> None:
         self.config = config_class.model_validate(config)
-        given = {"cwd": self.config.cwd} if self.config.cwd else {}  # Docker makes a directory that is not there
+        given = {"cwd": self.config.cwd} if self.config.cwd else {}  # Docker makes a missing directory
         self.env = create_environment(self.config.backend, **{**(self.config.model_extra or {}), **given})
         self.cleanup = weakref.finalize(self, self.env.cleanup)
-        """Removes the target. Also called when nothing refers to this object any more, and at the process's end."""
+        """Removes the target. Also called when this object is garbage-collected, and at the process's end."""
         try:
             self.target = self.env.target
         except BaseException:
@@ -72,22 +72,23 @@ class HermesEnvironment:
 
     @property
     def container_id(self) -> str:
-        """What the target's engine knows it by."""
+        """The id of the target at the engine."""
         return self.target.id
 
     def execute(self, action: dict[str, Any], cwd: str = "", *, timeout: int | None = None) -> dict[str, Any]:
         """Run an action's command.
 
         Args:
-            action: Its `command` is run.
-            cwd: Where, in place of the configured directory.
-            timeout: Seconds, in place of the configured ones.
+            action: The action with the `command`.
+            cwd: The directory; the default is the configured directory.
+            timeout: Seconds; the default is the configured time limit.
 
         Returns:
-            `output` with standard error in it, `returncode` and `exception_info`: what went wrong when it is -1.
+            `output` with standard error merged in, `returncode`, and `exception_info` with the error if `returncode`
+            is -1.
 
         Raises:
-            Submitted: The command says that the task is done.
+            Submitted: The command reports that the task is done.
         """
         command, limit = action.get("command", ""), timeout or self.config.timeout
         forwarded = {name: value for name in self.config.forward_env if (value := os.environ.get(name)) is not None}
@@ -111,12 +112,12 @@ class HermesEnvironment:
         return os.getcwd() if is_theirs else None  # noqa: PTH109
 
     def get_template_vars(self, **variables: object) -> dict[str, Any]:
-        """Return the names for prompts: the configuration, the target's system as by `uname`, and the given ones.
+        """Return the variables for prompts: the configuration, the target's `uname`, and the given variables.
 
-        On this machine the variables of commands are among them, which keys of services are not.
+        On this machine also the environment variables of commands, without keys of services.
         """
-        told = self.env.execute_oneshot(_UNAME)
-        system = dict(zip(_SYSTEM, told.output.splitlines(), strict=False)) if told.ok else {}
+        uname = self.env.execute_oneshot(_UNAME)
+        system = dict(zip(_SYSTEM, uname.output.splitlines(), strict=False)) if uname.ok else {}
         is_here = self.env.capabilities.same_machine
         lines = self.env.execute_oneshot("cat /proc/self/environ").output.split("\0") if is_here else []
         here = dict(line.split("=", 1) for line in lines if "=" in line)

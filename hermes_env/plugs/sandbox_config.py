@@ -16,44 +16,44 @@ COMPOSE_FILES = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-c
 
 
 class HermesSandboxConfig(BaseModel, extra="allow"):
-    """A backend and its settings. All that is not named here is a setting of `create_environment`, by the same name.
+    """A backend and its settings. All other fields are settings of `create_environment`.
 
     HermesSandboxConfig(backend="docker", image="python:3.12-slim", container_memory=2048)
     """
 
     backend: str | None = None
-    """A backend's name; None is the one that is configured."""
+    """A backend's name; None is the configured backend."""
     command: str | list[str] | None = None
-    """A command that runs in the background of each sandbox, from the start of the sample to its end."""
+    """A background command in each sandbox, from the start to the end of the sample."""
     sandboxes: dict[str, dict[str, Any]] = {"default": {}}
-    """The sandboxes of a sample by name: the settings of each, over those of all. The first is the default."""
+    """The sandboxes of a sample by name, each with settings that override the common ones. The first is the default."""
 
     def __hash__(self) -> int:
         return hash(self.model_dump_json())
 
 
 def sandboxes_of(config: object) -> dict[str, dict[str, Any]]:
-    """Return the sandboxes of a sample by name: for each the arguments of `create_environment`, and its `command`.
+    """Return the sandboxes of a sample by name: the arguments of `create_environment`, and the `command`.
 
     Args:
-        config: A `HermesSandboxConfig`, the content of a Compose file as inspect_ai's `ComposeConfig`, or the name of a
-            file of either kind, that of a Compose file with `compose` in it; a backend's name; or None.
+        config: A `HermesSandboxConfig`, or a Compose file as inspect_ai's `ComposeConfig`; the name of a file of either
+            kind, with `compose` in the name of a Compose file; a backend's name; or None.
 
     Raises:
-        SettingsError: A Compose file has no counterpart in settings, or an image would have to be built.
-        FileNotFoundError: There is no such file.
-        TypeError: It is of another type.
+        SettingsError: A Compose file has a key without a setting, or needs an image to be built.
+        FileNotFoundError: The file does not exist.
+        TypeError: The configuration is of another type.
     """
     if isinstance(config, str):
         path = Path(config)
         if "Dockerfile" in (path.stem, path.suffix.removeprefix(".")):
-            raise SettingsError(f"{config}: no image is built for a sandbox; build it, and name it in a compose.yaml")
+            raise SettingsError(f"{config}: images are not built; build the image, and name it in a compose.yaml")
         if path.name.endswith(("compose.yaml", "compose.yml")):
             return service(yaml.safe_load(path.read_text("utf-8")), path.parent)
         if path.suffix in (".yaml", ".yml"):
             config = HermesSandboxConfig.model_validate(yaml.safe_load(path.read_text("utf-8")) or {})
         else:
-            config = HermesSandboxConfig(backend=path.name)  # inspect_ai puts a folder before all that it is given
+            config = HermesSandboxConfig(backend=path.name)  # inspect_ai prepends a folder to every text
     elif isinstance(config, BaseModel) and hasattr(config, "services"):
         return service(config.model_dump(by_alias=True, exclude_unset=True), Path())
     given = HermesSandboxConfig() if config is None else config
@@ -64,11 +64,11 @@ def sandboxes_of(config: object) -> dict[str, dict[str, Any]]:
 
 
 def check(config: object) -> None:
-    """Check the settings of all sandboxes, and look for whatever their backends need.
+    """Check the settings of all sandboxes, and probe their backends.
 
     Raises:
         EnvironmentStartError: A backend cannot be used here.
-        SettingsError: As `sandboxes_of` does, and its other errors; or a setting is wrong.
+        SettingsError: A setting is wrong; or as `sandboxes_of`, with its other errors.
     """
     for settings in sandboxes_of(config).values():
         loaded = load_settings(**{name: value for name, value in settings.items() if name != "command"})

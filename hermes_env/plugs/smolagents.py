@@ -45,23 +45,22 @@ def _set_up(serialization, variables, new, tools):
             globals()[name] = unpack(value)
     globals().update((name, function(name)) for name in tools)
 """
-"""Runs in the target, on Python 3.8 or later. A variable is set if it is new, or lost with an earlier Python."""
+"""Code for the target, for Python 3.8 or later. Sets new variables, and variables lost with an earlier Python."""
 
 
 class HermesExecutor(PythonExecutor):
-    """Runs the code of a `CodeAgent` in a Python that stays: `CodeAgent(..., executor=HermesExecutor(env))`.
+    """Runs the code of a `CodeAgent` in a persistent Python: `CodeAgent(..., executor=HermesExecutor(env))`.
 
-    Variables last from one step to the next, and from one run of the agent to the next. Tools and managed agents run in
-    this process; the code calls them over the session's connection. `cleanup`, which the agent calls too, ends the
-    Python.
+    Variables persist between steps, and between runs of the agent. Tools and managed agents run in this process; the
+    code calls them over the session's connection. `cleanup`, also called by the agent, ends the Python.
 
     Args:
-        env: The environment. The caller cleans it up.
+        env: The environment, cleaned up by the caller.
         options: Arguments of `PythonSession`: `timeout` in seconds and `max_tool_calls` for each step, `mode`,
             `session_env`.
 
     Raises:
-        SettingsError: As `PythonSession` does, and its other errors.
+        SettingsError: As `PythonSession`, with its other errors.
     """
 
     def __init__(self, env: BaseEnvironment, **options: Any) -> None:  # noqa: ANN401
@@ -73,17 +72,12 @@ class HermesExecutor(PythonExecutor):
         self._is_set_up = False
 
     def send_variables(self, variables: Mapping[str, Any]) -> None:
-        """Set variables for the next step.
-
-        Raises:
-            SerializationError: A value is of a type that smolagents cannot send safely.
-        """
         self._variables |= {name: _pack(value) for name, value in variables.items()}
         self._new |= variables.keys()
         self._is_set_up = False
 
     def send_tools(self, tools: Mapping[str, Callable[..., Any]]) -> None:
-        """Let the next step call these tools and managed agents, by their names, and no others."""
+        # The next step can call these tools and managed agents, by name, and no others.
         self._tools = {name: self._handler(name, tool) for name, tool in tools.items()}
         self._is_set_up = False
 
@@ -104,17 +98,17 @@ class HermesExecutor(PythonExecutor):
         """Run the code of one step.
 
         Returns:
-            The printed text as `logs`. `output` is the final answer, or the text of the last expression's value.
+            The printed text as `logs`, and as `output` the final answer, or the text of the last expression's value.
 
         Raises:
-            AgentError: The code failed, timed out or was denied. The message has what it printed.
-            EnvironmentLostError: As `PythonSession.execute` does, and its other errors.
+            AgentError: The code failed, timed out or was denied. The message contains the printed text.
+            EnvironmentLostError: As `PythonSession.execute`, with its other errors.
         """
         if not self._is_set_up:
             self._set_up()
         self._answers.clear()
         result = self.session.execute(code_action, tools=self._tools)
-        self._is_set_up = result.note is None  # the note is there when the Python was lost
+        self._is_set_up = result.note is None  # a note reports the loss of the Python
         logs = "\n".join(filter(None, (result.output, result.note)))
         if self._answers:
             return CodeOutput(output=self._answers[-1], logs=logs, is_final_answer=True)
@@ -133,7 +127,7 @@ class HermesExecutor(PythonExecutor):
         self._is_set_up = True
 
     def cleanup(self) -> None:
-        """End the Python. Steps are refused from then on. The environment stays."""
+        """End the Python. Later steps are refused. The environment stays."""
         self.session.close()
 
 

@@ -7,7 +7,7 @@ MAX_LINE_BYTES = 4 * MAX_LINE_CHARACTERS + 1
 """Bytes of a line sent by the target: a UTF-8 character has at most 4 bytes, so a line cut here is over the limit."""
 
 _QUOTED_CHARACTERS = 120
-LONGEST = 18
+MAX_DIGITS = 18
 """Limit for the digits of a number: programs of the target count in 64 bits."""
 
 
@@ -26,4 +26,4 @@ def quoted(line: str) -> str:
 
 def number(text: str) -> int | None:
     """Return the number in a text, or None for no number or too many digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None

@@ -16,16 +16,16 @@ from environments.errors import (
     TerminalError,
 )
 from environments.files import run_on_files
-from hermes_tools.files.lines import LONGEST, MAX_LINE_BYTES, cut_line, number, quoted
+from hermes_tools.files.lines import MAX_DIGITS, MAX_LINE_BYTES, cut_line, number, quoted
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error, shell_word, target_path
 from hermes_tools.interruption import ToolInterruptedError
 
-WHOLE = 256 * 1024
+MAX_WHOLE_BYTES = 256 * 1024
 """Limit in bytes for reading a whole file at once; its lines are then selected here."""
 _MAX_BYTES = 4_000_000
 """Limit in bytes for a call on a longer file; below the default output cap of an environment."""
-_MOST_LINES = 100_000
-_LARGEST_NUMBER = 10**LONGEST - 1
+_MAX_LINES = 100_000
+_LARGEST_NUMBER = 10**MAX_DIGITS - 1
 
 
 class ReadResult(TypedDict):
@@ -61,10 +61,10 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
     if offset < 1 or limit < 1:
         raise ValueError(f"offset and limit count from 1, not {offset} and {limit}")
     where = target_path(env, path)
-    limit = min(limit, _MOST_LINES)
+    limit = min(limit, _MAX_LINES)
     try:
-        data = read_bytes(env, where, WHOLE + 1)
-        if len(data) <= WHOLE:
+        data = read_bytes(env, where, MAX_WHOLE_BYTES + 1)
+        if len(data) <= MAX_WHOLE_BYTES:
             return _of_whole(path, data, offset, limit, numbered)
     except ToolInterruptedError:
         return {"path": path, "error": f"reading {path} was interrupted"}
@@ -90,7 +90,7 @@ def read_bytes(env: BaseEnvironment, where: str, limit: int) -> bytes:
     try:
         return run_on_files(env, lambda files: files.read(where, limit))
     except CallCancelledError as error:
-        raise ToolInterruptedError("it was interrupted") from error
+        raise ToolInterruptedError("the call was interrupted") from error
 
 
 def unreadable(env: BaseEnvironment, path: str, where: str, error: TerminalError) -> str:
@@ -131,7 +131,7 @@ def _of_part(env: BaseEnvironment, path: str, where: str, offset: int, limit: in
     header, _, body = result.output.partition("\n")
     numbers = [value for word in header.split()[:5] if (value := number(word)) is not None]
     if len(numbers) != 4:
-        return {"path": path, "error": f"reading {path} gave no answer but {quoted(header)}"}
+        return {"path": path, "error": f"reading {path} printed unexpected output: {quoted(header)}"}
     newlines, size, last_is_newline, nuls = numbers
     if result.omitted_bytes:
         body = body[: max(0, result.omitted_at - len(header) - 1)]

@@ -10,7 +10,7 @@ from hermes_tools.files.target_paths import near_misses
 
 _COMPARED_LINES = 20_000
 """Limit for fuzzy comparison, which takes seconds for more lines."""
-_MOST_VOTES = 500_000
+_MAX_VOTES = 500_000
 """Limit for counted pairs of equal lines; very common lines contribute little."""
 
 
@@ -47,7 +47,7 @@ def _best_window(has: Sequence[str], wants: Sequence[str]) -> int | None:
             offsets[want].append(offset)
     counts = Counter(line for line in has if line in offsets)
     voters = set()
-    room = _MOST_VOTES
+    room = _MAX_VOTES
     for line in sorted(counts, key=lambda line: counts[line] * len(offsets[line])):
         room -= counts[line] * len(offsets[line])
         if room >= 0:

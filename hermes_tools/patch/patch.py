@@ -16,9 +16,9 @@ from hermes_tools.patch.text_file import MAX_BYTES, MAX_LINES, Edit, FileSizeErr
 from hermes_tools.patch.v4a import FileOperation, PatchFormatError, parse_v4a
 
 _NAMED_LINES = 20
-_MOST_DIFF = 4_000_000
+_MAX_DIFF = 4_000_000
 """Limit in characters for all returned diffs."""
-_MOST_OPERATIONS = 1000
+_MAX_OPERATIONS = 1000
 
 _locks: WeakKeyDictionary[BaseEnvironment, threading.Lock] = WeakKeyDictionary()
 _locks_lock = threading.Lock()
@@ -143,9 +143,9 @@ def _replace(staged: StagedFiles, path: str, old: str, new: str, replace_all: bo
 
 
 def _apply(staged: StagedFiles, operations: list[FileOperation]) -> None:
-    if len(operations) > _MOST_OPERATIONS:
+    if len(operations) > _MAX_OPERATIONS:
         raise StagingError(
-            f"the patch has {len(operations):,} sections; at most {_MOST_OPERATIONS:,} are applied at once"
+            f"the patch has {len(operations):,} sections; at most {_MAX_OPERATIONS:,} are applied at once"
         )
     for operation in operations:
         if operation.kind == "add":
@@ -180,7 +180,7 @@ def _with_counts(result: PatchResult, changes: list[FileChange]) -> PatchResult:
 
 
 def _shown(diff: str) -> str:
-    if len(diff) <= _MOST_DIFF:
+    if len(diff) <= _MAX_DIFF:
         return diff
-    end = diff.rindex("\n", 0, _MOST_DIFF)
-    return f"{diff[:end]}\n[diff cut after {_MOST_DIFF:,} characters]\n"
+    end = diff.rindex("\n", 0, _MAX_DIFF)
+    return f"{diff[:end]}\n[diff cut after {_MAX_DIFF:,} characters]\n"

@@ -19,7 +19,7 @@ from hermes_tools.interruption import ToolInterruptedError, raise_if_interrupted
 from hermes_tools.patch.text_file import MAX_BYTES, BinaryFileError, FileSizeError, TextFile, is_plain
 from hermes_tools.patch.unified_diff import FileDiff, unified_diff
 
-_MOST_BYTES = 100_000_000
+_MAX_TOTAL_BYTES = 100_000_000
 """Limit in bytes for all files that a patch reads and makes; all are in memory before the first write."""
 
 NOTHING_CHANGED = "no file was changed"
@@ -239,10 +239,10 @@ class StagedFiles:
         if size > MAX_BYTES:
             raise StagingError(f"{path} would have {size:,} bytes; the limit of patch is {MAX_BYTES:,}")
         self._bytes += size
-        if self._bytes > _MOST_BYTES:
+        if self._bytes > _MAX_TOTAL_BYTES:
             raise StagingError(
-                f"the files before and after the changes have more than {_MOST_BYTES:,} bytes together: change fewer "
-                "at once"
+                f"the files before and after the changes have more than {_MAX_TOTAL_BYTES:,} bytes together: "
+                "change fewer at once"
             )
 
     def _vacant(self, path: str) -> _Staged:
@@ -295,7 +295,7 @@ class StagedFiles:
         try:
             run_on_files(self._env, work)
         except CallCancelledError as error:
-            raise ToolInterruptedError("it was interrupted") from error
+            raise ToolInterruptedError("the call was interrupted") from error
         except WriteConditionError as error:
             if error.kind == "refused":
                 raise StagingError(f"{path} is not written: {error}") from error

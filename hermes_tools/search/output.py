@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 from environments.base import BaseEnvironment
 from environments.result import CommandResult
-from hermes_tools.files.lines import LONGEST, MAX_LINE_BYTES, quoted
+from hermes_tools.files.lines import MAX_DIGITS, MAX_LINE_BYTES, quoted
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error
 from hermes_tools.interruption import raise_if_interrupted
 from hermes_tools.search.engines import NEEDS_RIPGREP, Engine
@@ -24,7 +24,7 @@ _LINE_OVERHEAD = 30
 """Bytes counted for a line beyond its text, as an empty line takes memory too."""
 _LONGEST_PATH = 8192
 _LONGEST_MESSAGE = 4096
-_NUMBER = rb"(\d{1,%d})" % LONGEST
+_NUMBER = rb"(\d{1,%d})" % MAX_DIGITS
 # The groups are path, number, mark and text.
 _NAMES = re.compile(rb"([^\0]*)\0()()()")
 _COUNTS = re.compile(rb"([^\0]*)\0" + _NUMBER + rb"()()\n")
@@ -156,7 +156,7 @@ class SearchOutput:
                 "set, the character itself for other escapes, ( for (?:, + for +?, and no look-around"
             )
         if self._header.partition(" ")[0] not in ("directory", "file"):
-            raise SearchError(f"searching {self._shown} gave no answer but {quoted(self._header)}")
+            raise SearchError(f"searching {self._shown} printed unexpected output: {quoted(self._header)}")
         # find runs BusyBox's grep, and reports unreadable directories.
         lines = self._message.decode("utf-8", "replace").splitlines()
         message = "\n".join(line for line in lines if not line.startswith("find: ")).strip()

@@ -60,17 +60,17 @@ def body_of(answer: httpx.Response, most_bytes: int, setting: str = "") -> Itera
     length = answer.headers.get("Content-Length", "")
     if length.isascii() and length.isdigit() and len(length) < 20 and int(length) > most_bytes:
         raise too_large
-    raw = _bounded(answer.iter_raw(), most_bytes, too_large)
+    raw = _limit_size(answer.iter_raw(), most_bytes, too_large)
     encoding = answer.headers.get("Content-Encoding", "")
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return raw
     if name in ("gzip", "x-gzip", "deflate"):
-        return _bounded(_inflated(raw), most_bytes, too_large)
+        return _limit_size(_inflate(raw), most_bytes, too_large)
     raise BodyError(f"the body has the encoding {encoding!r:.40}, which was not requested")
 
 
-def _bounded(pieces: Iterable[bytes], most_bytes: int, too_large: BodyError) -> Iterator[bytes]:
+def _limit_size(pieces: Iterable[bytes], most_bytes: int, too_large: BodyError) -> Iterator[bytes]:
     size = 0
     for piece in pieces:
         size += len(piece)
@@ -79,7 +79,7 @@ def _bounded(pieces: Iterable[bytes], most_bytes: int, too_large: BodyError) -> 
         yield piece
 
 
-def _inflated(raw: Iterable[bytes]) -> Iterator[bytes]:
+def _inflate(raw: Iterable[bytes]) -> Iterator[bytes]:
     unpacker = None
     for piece in raw:
         if unpacker is None and piece:

@@ -27,7 +27,7 @@ class ConversionError(Exception):
     """The page cannot be converted into text. The message is for the caller."""
 
 
-def converted(
+def convert(
     kind: Literal["html", "pdf"],
     body: BinaryIO,
     url: str,

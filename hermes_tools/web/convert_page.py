@@ -51,9 +51,9 @@ def main() -> None:
         title, content = " ".join(title.split())[:_LONGEST_TITLE], content[: order["most_characters"] + 1]
         answer = {"title": _without_surrogates(title), "content": _without_surrogates(content)}
     except MemoryError:
-        answer = {"error": "it takes too much memory to read"}
+        answer = {"error": "the page takes too much memory to read"}
     except Exception as error:  # any that a page can cause in a library
-        answer = {"error": f"it cannot be read: {type(error).__name__}: {str(error)[:200]}"}
+        answer = {"error": f"the page cannot be read: {type(error).__name__}: {str(error)[:200]}"}
     json.dump(answer, sys.stdout)
 
 
@@ -78,7 +78,7 @@ def _of_html(data: bytes, order: Order) -> tuple[str, str]:
     import lxml.html
 
     try:
-        tree = lxml.html.document_fromstring(_decoded(data, order["charsets"]))
+        tree = lxml.html.document_fromstring(_decode(data, order["charsets"]))
     except lxml.html.etree.ParserError:  # the page is empty
         return "", ""
     tree.make_links_absolute(order["url"], handle_failures="ignore")
@@ -86,7 +86,7 @@ def _of_html(data: bytes, order: Order) -> tuple[str, str]:
     return title, _main_text(tree, order) or _all_text(tree)
 
 
-def _decoded(data: bytes, charsets: list[str]) -> str:
+def _decode(data: bytes, charsets: list[str]) -> str:
     from trafilatura.utils import decode_file
 
     for name in (*charsets, "utf-8", "cp1252"):

@@ -70,11 +70,11 @@ class AddressRules:
         if _normal(host) in self._hosts:
             return
         if _normal(host) in _METADATA_HOSTS:
-            raise _refused(host, "is the metadata service of a cloud")
+            raise _refusal(host, "is the metadata service of a cloud")
         for _, (text, *_rest) in found:
             address = ip_address(text.partition("%")[0])
             if not is_public(address) and not any(address in network for network in self._networks):
-                raise _refused(host, "has an address that is not public")
+                raise _refusal(host, "has an address that is not public")
 
 
 class CheckedNetwork(httpcore.NetworkBackend):
@@ -111,12 +111,12 @@ class CheckedNetwork(httpcore.NetworkBackend):
         found = _addresses_of(host, port, self._deadline)
         if self._rules:
             self._rules.check(host, found)
-        failure = "it has no address"
+        failure = "the host has no address"
         for address in found:
             try:
                 return _Stream(_open(address, self._deadline), self._deadline)
             except OSError as error:
-                failure = error.strerror or "it does not answer"
+                failure = error.strerror or "the host does not answer"
         raise httpcore.ConnectError(f"no connection to {host}, port {port}: {failure}")
 
     def connect_unix_socket(
@@ -203,7 +203,7 @@ def _normal(host: str) -> str:
     return host.lower().strip("[]").rstrip(".")
 
 
-def _refused(host: str, reason: str) -> AddressRefusedError:
+def _refusal(host: str, reason: str) -> AddressRefusedError:
     return AddressRefusedError(f"{host} {reason}: not read; if you trust it, name it in web.allow_private")
 
 

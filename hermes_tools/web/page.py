@@ -12,7 +12,7 @@ import httpx
 
 from hermes_tools.interruption import Deadline
 from hermes_tools.web.client import ACCEPTED, BodyError, body_of, http_client, status
-from hermes_tools.web.convert import ConversionError, converted
+from hermes_tools.web.convert import ConversionError, convert
 from hermes_tools.web.network import AddressRefusedError, AddressRules, LookupFailedError
 from hermes_tools.web.settings import WebSettings
 
@@ -77,7 +77,7 @@ def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) ->
             kind = _kind(body, page.media_type)
             if kind == "pdf" or (kind == "html" and form != "html"):
                 charsets = _charsets(body, page.charset)
-                title, text = converted(kind, body, page.url, charsets, form == "markdown", most, deadline)
+                title, text = convert(kind, body, page.url, charsets, form == "markdown", most, deadline)
             else:
                 title, text = "", _beginning(body, page.charset, most)
     except (AddressRefusedError, LookupFailedError, BodyError, ConversionError) as error:
@@ -92,7 +92,7 @@ def read_page(url: str, form: str, settings: WebSettings, deadline: Deadline) ->
 def _fetch(url: str, body: BinaryIO, settings: WebSettings, deadline: Deadline) -> _Fetched:
     """Fetch a page. The unpacked body goes to the file `body`."""
     with http_client(deadline, AddressRules(settings.allow_private), settings.user_agent) as client:
-        place = _checked(url)
+        place = _check_url(url)
         for _ in range(_MAX_REDIRECTS + 1):
             try:
                 found = _get(client, place, body, settings.max_bytes)
@@ -100,11 +100,11 @@ def _fetch(url: str, body: BinaryIO, settings: WebSettings, deadline: Deadline) 
                 raise PageError(f"{place.host}: {error}") from error
             if isinstance(found, _Fetched):
                 return found
-            place = _checked(found)
+            place = _check_url(found)
     raise PageError(f"more than {_MAX_REDIRECTS} redirects")
 
 
-def _checked(url: str | httpx.URL) -> httpx.URL:
+def _check_url(url: str | httpx.URL) -> httpx.URL:
     if len(str(url)) > _LONGEST_URL:
         raise PageError(f"the URL is longer than {_LONGEST_URL:,} characters")
     try:
@@ -163,13 +163,13 @@ def _beginning(body: BinaryIO, charset: str, most_characters: int) -> str:
     at_end = not body.read(1)
     for mark, name in _MARKS:
         if data.startswith(mark):
-            return _decoded(data[len(mark) :], name, at_end, "replace")
+            return _decode(data[len(mark) :], name, at_end, "replace")
     for name in (*_charsets(body, charset), "utf-8"):
         try:
-            return _decoded(data, name, at_end, "strict")
+            return _decode(data, name, at_end, "strict")
         except ValueError:  # the body contradicts its server
             continue
-    return _decoded(data, "cp1252", at_end, "replace")
+    return _decode(data, "cp1252", at_end, "replace")
 
 
 def _charsets(body: BinaryIO, charset: str) -> list[str]:
@@ -187,6 +187,6 @@ def _is_charset(name: str) -> bool:
     return known not in _NO_CHARSETS
 
 
-def _decoded(data: bytes, charset: str, at_end: bool, errors: str) -> str:
+def _decode(data: bytes, charset: str, at_end: bool, errors: str) -> str:
     """Decode text with a possibly incomplete character at the end."""
     return codecs.getincrementaldecoder(charset)(errors).decode(data, at_end)

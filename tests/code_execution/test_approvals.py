@@ -85,7 +85,7 @@ def test_a_tool_calls_hook_that_raises_denies(env: BaseEnvironment) -> None:
     code = "from hermes_tools import terminal\nterminal('true')"
     result = execute_code(code, env=env, before_tool_call=before_tool_call)
     assert result.status == "error"
-    assert "the hook that decides on it failed" in result.stderr
+    assert "the hook failed" in result.stderr
     assert "sk-live-3" not in result.output
 
 

@@ -15,7 +15,7 @@ from targets.hostile_scripts import (
     test_a_script_does_not_choose_the_python_of_the_next_one,
     test_a_script_that_stops_the_python_above_it_holds_up_no_other,
     test_deep_directories_in_its_own_directory_go,
-    test_nothing_in_the_target_waits_for_what_a_script_could_forge,
+    test_no_process_in_the_target_takes_orders_that_a_script_could_forge,
     test_nothing_of_a_script_is_left,
     test_what_a_tool_call_left_in_the_background_ends_with_the_script,
 )
@@ -30,7 +30,7 @@ __all__ = [
     "test_a_script_does_not_choose_the_python_of_the_next_one",
     "test_a_script_that_stops_the_python_above_it_holds_up_no_other",
     "test_deep_directories_in_its_own_directory_go",
-    "test_nothing_in_the_target_waits_for_what_a_script_could_forge",
+    "test_no_process_in_the_target_takes_orders_that_a_script_could_forge",
     "test_nothing_of_a_script_is_left",
     "test_what_a_tool_call_left_in_the_background_ends_with_the_script",
 ]

@@ -1,1 +1,1 @@
-"""What tests run on: engines and servers of this machine, and backends made for tests."""
+"""Engines, servers and backends for tests."""

@@ -1,4 +1,4 @@
-"""A test that is a coroutine runs on asyncio; those of `targets.awaiting.on_both_loops` run on trio, too."""
+"""Fixtures of asynchronous tests. They run on asyncio, and with `targets.awaiting.on_both_loops` also on trio."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """The directory that the environment begins in."""
+    """The environment's first working directory."""
     work = tmp_path / "work"
     work.mkdir()
     return work

@@ -1,4 +1,4 @@
-"""Every backend, as a place to run checks on."""
+"""A subject of the conformance checks for each backend."""
 
 from __future__ import annotations
 
@@ -52,41 +52,41 @@ def bubblewrap(cwd: Path) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def without_bash(cwd: Path) -> Iterator[Subject]:
-    """This machine over dash, with everything by the base class's own means."""
+    """This machine over dash, with the base class's own implementation of every method."""
     yield Subject(lambda **settings: PlainLocal(load_settings("local", **{"cwd": str(cwd), **settings})))
 
 
 @contextlib.contextmanager
 def docker(_: Path) -> Iterator[Subject]:
-    """A container that has bash."""
+    """A container with bash."""
     with _docker(PYTHON_IMAGE) as subject:
         yield subject
 
 
 @contextlib.contextmanager
 def docker_listed(_: Path) -> Iterator[Subject]:
-    """A container that reaches a list of hosts alone, in which a proxy runs."""
+    """A container whose proxy admits only listed hosts."""
     with _docker(PYTHON_IMAGE) as subject:
         yield Subject(partial(subject.make, network=["example.org"]), subject.lose_target, subject.refused_settings)
 
 
 @contextlib.contextmanager
 def bubblewrap_listed(cwd: Path) -> Iterator[Subject]:
-    """This machine, in a sandbox that reaches a list of hosts alone, in which a proxy runs."""
+    """This machine, in a sandbox whose proxy admits only listed hosts."""
     with bubblewrap(cwd) as subject:
         yield Subject(partial(subject.make, network=["example.org"]), subject.lose_target, subject.refused_settings)
 
 
 @contextlib.contextmanager
 def docker_minimal(_: Path) -> Iterator[Subject]:
-    """A container that has neither bash nor Python."""
+    """A container without bash and Python."""
     with _docker(MINIMAL_IMAGE) as subject:
         yield subject
 
 
 @contextlib.contextmanager
 def podman(_: Path) -> Iterator[Subject]:
-    """A container of Podman that has bash, through DOCKER_HOST."""
+    """A container of Podman with bash, through DOCKER_HOST."""
     with podman_service() as service, pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", service.url)
         limits = () if service.holds_limits else ("container_cpu", "container_memory", "container_pids")
@@ -110,7 +110,7 @@ def _docker(image: str, unheld: Collection[str] = ()) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def ssh_server(cwd: Path) -> Iterator[SSHServer]:
-    """An SSH server of our own on this machine."""
+    """An SSH server of this test on this machine."""
     folder = cwd / "sshd"
     folder.mkdir()
     server = SSHServer(folder)
@@ -123,7 +123,7 @@ def ssh_server(cwd: Path) -> Iterator[SSHServer]:
 
 @contextlib.contextmanager
 def ssh(cwd: Path) -> Iterator[Subject]:
-    """This machine behind an SSH server of our own."""
+    """This machine behind an SSH server of this test."""
     with ssh_server(cwd) as server:
 
         def make(**settings: object) -> BaseEnvironment:
@@ -134,7 +134,7 @@ def ssh(cwd: Path) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def docker_over_ssh(cwd: Path) -> Iterator[Subject]:
-    """A container of this machine's engine, which is reached over SSH. What is lost is the link."""
+    """A container of this machine's engine, reached over SSH. `lose_target` cuts the link."""
     require_docker().close()
     with ssh_server(cwd) as server:
 
@@ -146,7 +146,7 @@ def docker_over_ssh(cwd: Path) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def singularity_over_ssh(cwd: Path) -> Iterator[Subject]:
-    """An instance on this machine, which is reached over SSH."""
+    """An instance on this machine, reached over SSH."""
     images = require_singularity()
     with ssh_server(cwd) as server:
 
@@ -157,7 +157,7 @@ def singularity_over_ssh(cwd: Path) -> Iterator[Subject]:
 
 
 def kill_instance(env: BaseEnvironment) -> None:
-    """Kill the first process of an environment's instance, which is on this machine."""
+    """Kill the first process of an environment's instance on this machine."""
     os.kill(env._instance.record.pid, signal.SIGKILL)  # type: ignore[attr-defined]
 
 
@@ -174,7 +174,7 @@ def singularity(_: Path) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def per_command(cwd: Path) -> Iterator[Subject]:
-    """This machine, by short commands and files alone."""
+    """This machine, with short commands and file transfers only."""
 
     def make(**settings: object) -> BaseEnvironment:
         return PerCommandLocal(load_settings("local", **{"cwd": str(cwd), **settings}))
@@ -184,7 +184,7 @@ def per_command(cwd: Path) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def modal(_: Path) -> Iterator[Subject]:
-    """A sandbox of a stand-in that runs commands in Docker; with `make test-live`, one of the service itself."""
+    """A sandbox of a stand-in over Docker. With `make test-live`: a sandbox of the service."""
     live = os.environ.get(LIVE)
     if live:
         live_or_skip()
@@ -201,7 +201,7 @@ def modal(_: Path) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def daytona(_: Path) -> Iterator[Subject]:
-    """A sandbox of a stand-in that runs commands in Docker; with `make test-live`, one of the service itself."""
+    """A sandbox of a stand-in over Docker. With `make test-live`: a sandbox of the service."""
     live = os.environ.get(LIVE)
     if live:
         daytona_live_or_skip()
@@ -218,6 +218,6 @@ def daytona(_: Path) -> Iterator[Subject]:
 
 
 BACKENDS = (local, bubblewrap, without_bash, docker, docker_minimal, ssh, singularity, per_command, modal, daytona)
-"""Those that a test runs on which is for every backend."""
+"""The backends of a test for every backend."""
 OVER_SSH = (docker_over_ssh, singularity_over_ssh)
-"""Those that differ from them in how the engine is reached, so that the contract is enough."""
+"""Backends with an engine reached over SSH. They differ in the link alone: only the contract is run on them."""

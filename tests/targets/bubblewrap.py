@@ -1,4 +1,4 @@
-"""The sandbox of an environment, looked at from outside."""
+"""The sandbox of a bubblewrap environment, from outside."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from environments import BaseEnvironment
 
 
 def first_process(env: BaseEnvironment) -> int:
-    """Return the process id, here, of the first process in an environment's sandbox."""
+    """Return the first process of an environment's sandbox: its id on the host."""
     pid: int = env._sandbox.pid  # type: ignore[attr-defined]
     return pid
 
 
 def end_sandbox(env: BaseEnvironment) -> None:
-    """Kill it, as the kernel does when memory runs out."""
+    """Kill the sandbox, as the kernel's out-of-memory killer does."""
     os.kill(first_process(env), signal.SIGKILL)

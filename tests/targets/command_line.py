@@ -1,4 +1,4 @@
-"""The command line: in this process where the process itself is not what is tested, else in one of its own."""
+"""Runs the command line: in this process, or as a child where a test needs signals or a terminal."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 OpenTerminal = Callable[..., TerminalUser]
 Script = Callable[[str], str]
 SLEEP = "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{}'])"
-"""A script that says that it has begun, and then sleeps for a time to be filled in."""
+"""A script that prints `begun` and sleeps; the placeholder is the seconds."""
 RunAtTerminal = Callable[..., "tuple[str, int]"]
 
 
 @pytest.fixture
 def variables(tmp_path: Path) -> dict[str, str]:
-    """The variables of a user who has set nothing yet."""
+    """Environment variables of a new user."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
     return {**ours, "HERMES_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
 
@@ -42,7 +42,7 @@ def variables(tmp_path: Path) -> dict[str, str]:
 def hermes_env(variables: dict[str, str], tmp_path: Path) -> CommandLine:
     """Runs the command line in this process, with files as its standard streams.
 
-    `stdin` is the text of standard input, `folder` the current directory; what else is named is a variable.
+    `stdin` is the text of standard input, `folder` the current directory; other keywords are variables.
     """
 
     def run(*words: str, stdin: str = "", folder: Path = tmp_path, **more: str) -> Done:
@@ -87,7 +87,7 @@ def in_this_process(
 
 @contextlib.contextmanager
 def terminal_shown() -> Iterator[tuple[int, Callable[[], str]]]:
-    """Open a terminal; returns its descriptor, and what returns all that it was given."""
+    """Open a pseudo-terminal. Yields its file descriptor, and a function that returns all output so far."""
     screen, terminal = os.openpty()
 
     def shown() -> str:
@@ -112,7 +112,7 @@ def _text_of(file: IO[bytes]) -> str:
 
 
 def _forget_logging(levels: list[tuple[logging.Logger, int]]) -> None:
-    """Take away what -vv has added to the loggers."""
+    """Remove the handlers and levels that -vv has set."""
     for logger, level in levels:
         logger.setLevel(level)
         logger.handlers = [each for each in logger.handlers if type(each).__module__ != "hermes_env.cli.debug_log"]
@@ -120,7 +120,7 @@ def _forget_logging(levels: list[tuple[logging.Logger, int]]) -> None:
 
 @pytest.fixture
 def start_hermes_env(variables: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    """Starts the command in a process of its own, which can be signalled while it runs."""
+    """Starts the command as a child, for signals."""
     with contextlib.ExitStack() as started:
 
         def start(*words: str, **options: object) -> subprocess.Popen[bytes]:
@@ -135,7 +135,7 @@ def start_hermes_env(variables: dict[str, str], tmp_path: Path) -> Iterator[Star
 
 @pytest.fixture
 def open_terminal(variables: dict[str, str], tmp_path: Path) -> Iterator[OpenTerminal]:
-    """Runs the command on a terminal, with a user at it."""
+    """Starts the command on a pseudo-terminal with a `TerminalUser`."""
     users: list[TerminalUser] = []
 
     def run(*words: str, program: tuple[str, ...] = WORDS, **more: str) -> TerminalUser:
@@ -150,7 +150,7 @@ def open_terminal(variables: dict[str, str], tmp_path: Path) -> Iterator[OpenTer
 
 @pytest.fixture
 def run_at_terminal(variables: dict[str, str], tmp_path: Path) -> RunAtTerminal:
-    """Runs the command line on a terminal, types something once it is asked, and returns what is shown."""
+    """Runs the command line on a pseudo-terminal, types `typed` at the prompt, and returns the output and exit code."""
 
     def run(*words: str, typed: bytes) -> tuple[str, int]:
         screen, terminal = os.openpty()
@@ -192,7 +192,7 @@ def script(tmp_path: Path) -> Script:
 
 @pytest.fixture
 def target_files(tmp_path: Path, variables: dict[str, str]) -> file_backend.TargetFiles:
-    """What lies on the shelf of a backend that somebody else might have."""
+    """The targets of a third-party backend, as files."""
     folder = tmp_path / "targets"
     folder.mkdir()
     variables[file_backend.FOLDER] = str(folder)

@@ -1,4 +1,4 @@
-"""Transfers that are cut short half way, and how their shells take it."""
+"""Cancels file transfers half way, and records killed shells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments.shell.kill import ProcessTree
 
 
 def call_half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
-    """Do something once, when a part of what is moved has been."""
+    """Call a function once, when a part of a transfer is done."""
     is_done = threading.Event()
 
     def look(progress: Progress) -> None:
@@ -26,7 +26,7 @@ def call_half_way(env: BaseEnvironment, act: Callable[[], object]) -> None:
 
 
 def cancel_half_way(env: BaseEnvironment, transfer: Callable[[], object]) -> None:
-    """Cancel a transfer when a part of what it moves has been moved."""
+    """Cancel a transfer when a part of it is done."""
     scope = CancelScope()
     call_half_way(env, scope.cancel)
     with scope.active(), pytest.raises(CallCancelledError):
@@ -34,7 +34,7 @@ def cancel_half_way(env: BaseEnvironment, transfer: Callable[[], object]) -> Non
 
 
 def record_killed_shells(monkeypatch: pytest.MonkeyPatch) -> list[ProcessTree]:
-    """Return a list that gets an entry for each shell that is killed, as it does not leave a command that was ended."""
+    """Return a list that is filled with killed shells: shells that did not leave an ended command."""
     killed: list[ProcessTree] = []
     kill_shell = ProcessTree.kill_shell
 
@@ -43,5 +43,5 @@ def record_killed_shells(monkeypatch: pytest.MonkeyPatch) -> list[ProcessTree]:
         await kill_shell(tree)
 
     monkeypatch.setattr(ProcessTree, "kill_shell", noted)
-    monkeypatch.setattr(run, "LEAVE_LIMIT", 10.0)  # a loaded machine may take more than the usual
+    monkeypatch.setattr(run, "LEAVE_LIMIT", 10.0)  # for a loaded machine
     return killed

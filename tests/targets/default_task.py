@@ -1,4 +1,4 @@
-"""The environment that tool calls of a model work in, where nothing else is said."""
+"""The default environment of a model's tool calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments import BaseEnvironment, tasks
 
 @pytest.fixture
 def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnvironment]:
-    """The environment of the task "default": this machine, in a directory of its own."""
+    """The environment of the task "default": this machine, in a temporary directory."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""Directories to copy, and what is in them."""
+"""Directory trees to copy and to compare."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import stat
 from pathlib import Path
 
 TIME = 1_000_000_000
-"""Seconds that the times of files begin at."""
+"""The modification time of the first file, in seconds."""
 
 Described = dict[bytes, tuple[object, ...]]
 
 
 def write_tree(top: Path, files: dict[str, str]) -> Path:
-    """Write files, all with the same time."""
+    """Write files, all with the modification time `TIME`."""
     for name, text in files.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text)
@@ -22,13 +22,13 @@ def write_tree(top: Path, files: dict[str, str]) -> Path:
 
 
 def describe_tree(top: Path) -> Described:
-    """Return the entries of a directory by the bytes of their names: permissions, time, and contents or target."""
+    """Return the entries of a directory by name in bytes: permissions, time, and contents or link target."""
     found: Described = {}
     for path in (top, *top.rglob("*")):
         status = path.lstat()
         holds: object = None
         if stat.S_ISLNK(status.st_mode):
-            holds = os.readlink(path)  # noqa: PTH115 - as it is
+            holds = os.readlink(path)  # noqa: PTH115 - the text as stored
         elif stat.S_ISREG(status.st_mode):
             holds = path.read_bytes()
         found[bytes(path.relative_to(top))] = oct(status.st_mode), int(status.st_mtime), holds

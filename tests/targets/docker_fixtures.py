@@ -1,4 +1,4 @@
-"""Fixtures of tests on Docker: an engine, and environments whose containers are removed in the end."""
+"""Fixtures of tests on Docker: the engine, and environments that are removed at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MakeDocker = Callable[..., DockerEnvironment]
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[docker.DockerClient]:
-    """The Docker engine, to look at and to cause faults with."""
+    """A client of the Docker engine, to inspect containers and to cause faults."""
     client = require_docker()
     yield client
     client.close()
@@ -25,7 +25,7 @@ def engine() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture
 def docker_environment(engine: docker.DockerClient) -> Iterator[MakeDocker]:
-    """Makes environments, which are cleaned up in the end."""
+    """Creates environments, and cleans them up at the end."""
     made: list[DockerEnvironment] = []
 
     def make(**settings: object) -> DockerEnvironment:
@@ -41,7 +41,7 @@ def docker_environment(engine: docker.DockerClient) -> Iterator[MakeDocker]:
 
 @pytest.fixture(scope="module")
 def shared(engine: docker.DockerClient) -> Iterator[DockerEnvironment]:
-    """An environment with the default settings, which all tests of a file share."""
+    """An environment with default settings, shared by all tests of a file."""
     with create_environment("docker", image=PYTHON_IMAGE) as environment:
         assert isinstance(environment, DockerEnvironment)
         yield environment
@@ -49,10 +49,10 @@ def shared(engine: docker.DockerClient) -> Iterator[DockerEnvironment]:
 
 @pytest.fixture(scope="session")
 def container_of(engine: docker.DockerClient) -> Callable[[DockerEnvironment], Container]:
-    """Finds the container that an environment runs commands in."""
+    """Finds the container of an environment."""
     return lambda environment: engine.containers.get(environment.target.id)
 
 
 def containers_of(engine: docker.DockerClient, task: str) -> list[Container]:
-    """Return the containers of a task, those that have ended included."""
+    """Return the containers of a task, also ended ones."""
     return engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"}, ignore_removed=True)  # type: ignore[no-any-return]

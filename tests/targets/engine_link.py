@@ -1,4 +1,4 @@
-"""A link to a server, which sees what passes over it."""
+"""A proxy on a Unix socket, to inspect requests and responses."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ PIECE = 64 * 1024
 
 
 class EngineLink:
-    """A Unix socket that leads to another one.
+    """A Unix socket whose connections are forwarded to another socket.
 
     Args:
-        path: Where it is to be.
-        target: The other one.
+        path: Path of the new socket.
+        target: Path of the socket behind it.
     """
 
     def __init__(self, path: Path, target: str) -> None:
         self.connections = 0
-        """How many were made."""
+        """Connections so far."""
         self._target = target
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(str(path))
@@ -31,11 +31,11 @@ class EngineLink:
         self._run(self._accept)
 
     def requested(self, here: socket.socket, data: bytes) -> bool:
-        """Take note of what is asked for over a connection, and return whether it goes on to the other one."""
+        """Inspect a client's data; return True to forward it."""
         return True
 
     def answered(self, here: socket.socket) -> None:
-        """Take note that something is about to be answered over a connection."""
+        """Runs before the server's data is sent to the client."""
 
     def _run(self, work: object, *arguments: object) -> None:
         thread = threading.Thread(target=work, args=arguments)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """The real engines that tests run on.
 
-Each function returns what a test needs of its engine. Where the engine is missing the test fails, with the reason and
-the command that mends it: a ring is asked for with its engines.
+Each `require_` function returns an engine. If the engine is missing, the test fails with the reason and the remedy: a
+ring of tests includes all engines.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STATE = Path(os.environ.get("E2E_STATE") or "/var/cache/e2e")
 PYTHON_IMAGE = "e2e-python:bookworm"
 SSHD_IMAGE = "e2e-sshd:bookworm"
 MINIMAL_IMAGE = "e2e-minimal:bookworm"
-"""An image with dash and the coreutils of busybox, and with neither bash nor Python."""
+"""An image with dash and busybox's coreutils, without bash and Python."""
 MENDED_BY = "run e2e/setup as root on Debian"
 
 
 @dataclass(frozen=True, slots=True)
 class Singularity:
-    """What Singularity tests run."""
+    """Singularity's program and the tests' images."""
 
     program: Path
     sandbox: Path
@@ -39,7 +39,7 @@ class Singularity:
 
 
 def require_docker() -> docker.DockerClient:
-    """Return a client of a running Docker engine that has the images. The caller closes it."""
+    """Return a client of a running Docker engine with the tests' images. The caller closes the client."""
     if problem := _docker_problem():
         unavailable(problem)
     import docker
@@ -48,7 +48,7 @@ def require_docker() -> docker.DockerClient:
 
 
 def run_as_root(container: str, command: str) -> None:
-    """Run a shell command in a container. docker-py's own way leaves its socket open."""
+    """Run a shell command in a container. docker-py's exec leaves its socket open."""
     done = subprocess.run(
         ["docker", "exec", "--user", "0", container, "sh", "-c", command], capture_output=True, text=True, check=False
     )
@@ -56,7 +56,7 @@ def run_as_root(container: str, command: str) -> None:
 
 
 def require_sshd() -> Path:
-    """Return the path of an SSH server's program, which any user may start on a high port."""
+    """Return the path of sshd. Any user may start it on a high port."""
     found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if found is None:
         unavailable("no sshd on this machine")
@@ -76,7 +76,7 @@ def require_singularity() -> Singularity:
 
 
 def require_bubblewrap() -> None:
-    """Make sure that this user may put up a sandbox."""
+    """Fail unless this user may start a sandbox."""
     from environments.bubblewrap.sandbox import trial
 
     try:
@@ -102,12 +102,12 @@ def _docker_problem() -> str | None:
         return f"no Docker engine answers: {error}"
     finally:
         client.close()
-    # Podman has an image of our own under localhost/.
+    # Podman lists an image without a registry under localhost/.
     have |= {tag.removeprefix("localhost/") for tag in have}
     missing = {PYTHON_IMAGE, SSHD_IMAGE, MINIMAL_IMAGE} - have
     return f"Docker has no image {', '.join(sorted(missing))}" if missing else None
 
 
 def unavailable(problem: str) -> NoReturn:
-    """Fail the test, and say what mends it."""
+    """Fail the test with the problem and its remedy."""
     pytest.fail(f"{problem}; {MENDED_BY}")

@@ -1,4 +1,4 @@
-"""A session over streams with faults anywhere: a result is right, or there is none, and nothing runs twice."""
+"""Properties of a session over faulty streams: a result is right or missing, and no command runs twice."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from environments.result import CommandResult
 from targets.faulty_stream import Fault, FaultyLocal
 
 LIMIT = 60
-"""Seconds after which a call hangs, on any machine."""
+"""Seconds after which a call counts as hanging."""
 COMMANDS = 4
 
 
 def with_examples(count: int) -> settings:
-    """Return Hypothesis's settings for so many examples."""
+    """Return Hypothesis's settings for a number of examples."""
     phases = [Phase.explicit, Phase.generate]
     return settings(max_examples=count, phases=phases, suppress_health_check=list(HealthCheck), database=None)
 
 
 class Caller:
-    """Runs commands that count how often they were run."""
+    """Runs commands with a count of executions."""
 
     def __init__(self, fault: Fault, armed: bool = True, long: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="faulty-"))
@@ -44,7 +44,7 @@ class Caller:
         shutil.rmtree(self.folder)
 
     def call(self, run: Callable[[], CommandResult]) -> CommandResult | None:
-        """Return a result, or None where there was none."""
+        """Return the result of a call; None if it raised."""
         found: list[CommandResult] = []
 
         def attempt() -> None:
@@ -57,7 +57,7 @@ class Caller:
         return found[0] if found else None
 
     def count(self, number: int, beside: bool = False) -> None:
-        """Run a command of a number, and expect its result, or none."""
+        """Run a numbered command, and expect the right result or an error."""
         run = self.env.execute_oneshot if beside else self.env.execute
         file = self.folder / str(number)
         command = f"echo ran >>{file}; echo out {number}; echo err {number} >&2; export HX_N={number}{self.padding}"
@@ -74,7 +74,7 @@ class Caller:
 
 
 def within_limit(run: Callable[[], object]) -> None:
-    """Run something in a thread, and fail if it hangs; what it raises is raised."""
+    """Run a function in a thread, fail if the function hangs, and raise its exception."""
     raised: list[BaseException] = []
 
     def catching() -> None:
@@ -92,13 +92,12 @@ def within_limit(run: Callable[[], object]) -> None:
 
 
 def expect_right(caller: Caller, whole: bool = False) -> None:
-    """Expect that the session is as its last command has left it, also in another shell.
+    """Expect the session's state after the last command, also in another shell.
 
     Args:
-        caller: Whose session it is.
-        whole: Whether what commands change must have been reported: one cut stream may have ended between a command's
-            end and that, and the next command may have ended meanwhile. The next shell then goes on with what was
-            reported before.
+        caller: The owner of the session.
+        whole: True if the state report must have arrived. A cut stream may end between a command's end and its state
+            report; the next shell then has the state reported before.
     """
     while (result := caller.call(lambda: caller.env.execute("export HX_KEPT=1; exit 3"))) is None:
         assert len(caller.errors) <= 1, "a stream is cut once"

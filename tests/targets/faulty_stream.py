@@ -1,4 +1,4 @@
-"""This machine over streams with a fault of choice."""
+"""A local backend whose streams have a chosen fault."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from environments.shell.stream import Channel, Stream, Terminal
 
 PAUSE = 0.002
 SPLIT = 2000
-"""How many bytes of what comes at once are brought one by one. A table of all processes of a loaded machine, which is
-hundreds of thousands, would take as long as a target that does not answer."""
+"""Bytes of each read that `split` delivers one by one. A process table of a loaded machine has hundreds of thousands:
+one by one, it would take as long as a time-out."""
 _MARK = re.compile(rb"\x1e[0-9a-f]{16} ([A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a stream.
+    """A fault of a stream.
 
     Args:
-        kind: `cut output` and `cut input` end that direction at a position; `split` brings single bytes, for a while;
-            `delay` brings everything late; `repeat` brings every message twice, and once more what came last, or all
-            that has ever come, when the next thing is written.
-        stream: Which of an environment's streams has it, in the order in which they were opened; None is all of them.
-        position: Bytes in that direction, counted from the time when the fault was armed.
+        kind: `cut output` and `cut input` end the direction at `position`. `split` delivers single bytes, for a while.
+            `delay` delivers everything late. `repeat` delivers every message twice, and the last `position` messages
+            again at each write.
+        stream: Number of the faulty stream in the order of opening; None for all streams.
+        position: Bytes in the direction since the fault was armed.
     """
 
     kind: Literal["none", "cut output", "cut input", "split", "delay", "repeat"] = "none"
@@ -39,7 +39,7 @@ class Fault:
 
 
 class FaultyStream(Stream):
-    """A stream with a fault, see `Stream`."""
+    """A stream with a fault."""
 
     def __init__(self, stream: Stream, fault: Fault, armed: bool) -> None:
         self._stream = stream
@@ -62,7 +62,7 @@ class FaultyStream(Stream):
     def data_received(self, channel: Channel, data: bytes) -> None:
         if self._is_cut:
             return
-        # Also while it is not armed, as it has to know where messages begin.
+        # Also before the fault is armed: the repeater has to see where messages begin.
         units = self._messages[channel].feed(data, self._armed) if self._fault.kind == "repeat" else [data]
         if self._kind == "split":
             units = [data[index : index + 1] for index in range(min(len(data), SPLIT))]
@@ -90,8 +90,8 @@ class FaultyStream(Stream):
             raise BrokenPipeError
         if self._kind == "cut input":
             if len(data) > self._left:
-                # A last line of which only the line break is missing is run by every shell as it meets the end. That
-                # break has a packet of its own once in 32 K on real links, and then the link must drop just there.
+                # A shell runs a last line without its line break at the end of input. On real links the line break is
+                # alone in a packet once in 32 K, and the link would have to drop just there: two bytes are cut.
                 self._stream.write(data[: min(self._left, len(data) - 2)])
                 self._left = 0
                 self._stream.close_write()
@@ -131,7 +131,7 @@ class FaultyStream(Stream):
 
 
 class MessageRepeater:
-    """Brings each message whole, and twice if it is to, and remembers it."""
+    """Splits output into whole messages, repeats them on demand, and stores them."""
 
     def __init__(self) -> None:
         self._pending = b""
@@ -154,12 +154,12 @@ class MessageRepeater:
         return [*units, data]
 
     def stale(self, count: int) -> list[bytes]:
-        """Return the last so many messages."""
+        """Return the last messages."""
         return self._seen[-count:] if count else []
 
 
 class FaultyLocal(PersistentShellEnvironment):
-    """Takes everything from the base class, over streams of which one, or all, have a fault."""
+    """The base class's own methods over streams, one or all of them faulty."""
 
     same_machine = True
 
@@ -170,13 +170,13 @@ class FaultyLocal(PersistentShellEnvironment):
         super().__init__(settings)
 
     def arm(self) -> None:
-        """Begin to have the fault."""
+        """Arm the fault."""
         self._armed = True
         for stream in self._streams:
             stream.arm()
 
     def start_target(self) -> None:
-        """There is nothing to bring up."""
+        pass
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         has_it = self._fault.stream in (None, len(self._streams))
@@ -185,4 +185,4 @@ class FaultyLocal(PersistentShellEnvironment):
         return stream
 
     def stop_target(self) -> None:
-        """There is nothing to take down."""
+        pass

@@ -1,4 +1,4 @@
-"""A script that draws two figures with what it takes for matplotlib, which need not be there."""
+"""A script that draws two figures with a fake matplotlib."""
 
 FIGURE = b"\x89PNG\r\n\x1a\x1e" + b"pixels\n" * 1000
 

@@ -1,4 +1,4 @@
-"""A backend that somebody else might have: what it has made lies on a shelf, a folder with one file for each thing."""
+"""A third-party backend whose targets are files of a directory."""
 
 from __future__ import annotations
 
@@ -14,34 +14,33 @@ from environments.found_target import FoundTarget
 from environments.owner import Owner
 
 FOLDER = "TEST_TARGET_FILES"
-"""The variable that names it."""
+"""The environment variable with the directory's path."""
 NAME = f"{__name__}:FileBackend"
 
 
 @dataclass(frozen=True)
 class TargetFiles:
-    """What lies on the shelf."""
+    """The targets in the directory."""
 
     folder: Path
 
     def put(self, thing: str, **about: object) -> None:
-        """Put something there, of which something is known."""
+        """Create a target with attributes of `FoundTarget`."""
         (self.folder / thing).write_text(json.dumps(about))
 
     @property
     def left(self) -> list[str]:
-        """What is still there."""
+        """Names of the remaining targets."""
         return sorted(file.name for file in self.folder.iterdir())
 
 
 class FileBackend(BaseEnvironment):
-    """Finds what lies on the shelf."""
+    """Lists the targets in the directory."""
 
     backend = "targets"
 
     @classmethod
     def list_targets(cls) -> Iterator[FoundTarget]:
-        """Go through it; a file of the name `broken` is where it breaks."""
         for file in sorted(Path(os.environ[FOLDER]).iterdir()):
             if file.name == "broken":
                 raise ValueError("the folder is broken")
@@ -52,7 +51,7 @@ class FileBackend(BaseEnvironment):
 
 
 def _owner(use: str) -> Owner | None:
-    """Return an owner whose targets are used in this way; the live one is this process."""
+    """Return an owner for a use: `live` is this process, `orphan` an ended one, `elsewhere` another host."""
     here = Owner.this_process()
     owners = {"live": here, "orphan": here._replace(started="earlier"), "elsewhere": here._replace(host="another")}
     return owners.get(use)

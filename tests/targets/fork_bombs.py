@@ -1,4 +1,4 @@
-"""Programs that take all the processes there may be."""
+"""Fork bombs: programs at the process limit."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ while True:
         pass
 """
 UNKNOWN = f"import os, sys; os.execve(sys.executable, [sys.executable, '-c', {UNMARKED!r}], {{}})"
-"""Its processes have sessions of their own, no file of the script's, and no environment that marks them."""
+"""A fork bomb whose processes have their own sessions, no open file of the script, and no marker variable."""

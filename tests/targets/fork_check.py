@@ -1,4 +1,4 @@
-"""Forks of an environment, on any backend that has snapshots."""
+"""A check of `fork` for any backend with snapshots."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from environments import BaseEnvironment
 
 
 def check_forks(env: BaseEnvironment, snapshots: Callable[[], int]) -> None:
-    """Check that forks begin alike, go their own ways, and are ended; one of them is never used.
+    """Check that forks begin alike, are independent, and end, also an unused fork.
 
     Args:
         env: The environment.
-        snapshots: Counts the snapshots that forks have.
+        snapshots: Counts the snapshots of forks.
     """
     before = snapshots()
     env.execute("echo begun >~/file")

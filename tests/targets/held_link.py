@@ -1,4 +1,4 @@
-"""A link to a server that holds back what it is told to, such as an engine's answer to one request."""
+"""A proxy to an engine that holds back a chosen request or response."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from targets.engine_link import EngineLink
 
 
 class HeldLink(EngineLink):
-    """One that holds back a request, or the answer to it. Arguments are those of `EngineLink`."""
+    """An `EngineLink` with `hold` and `release`."""
 
     def __init__(self, path: Path, target: str) -> None:
         self._words, self._answers = b"", False
         self.holds = threading.Event()
-        """Set when something is held back."""
+        """Set while a request or response is held back."""
         self._released = threading.Event()
         self._held: set[socket.socket] = set()
         super().__init__(path, target)
 
     def hold(self, words: str, *, answers: bool = False) -> None:
-        """Hold back the next request with these words, or the answer to it, until `release`."""
+        """Hold back the next request with these words, or the response, until `release`."""
         self._answers, self._words = answers, words.encode()
 
     def release(self) -> None:
-        """Let everything through."""
+        """Forward everything from now on."""
         self._words = b""
         self._released.set()
 
     def requested(self, here: socket.socket, data: bytes) -> bool:
-        """Hold the request back, if it is the one."""
         if self._words and self._words in data:
             self._words = b""
             self._held.add(here)
@@ -40,7 +39,6 @@ class HeldLink(EngineLink):
         return True
 
     def answered(self, here: socket.socket) -> None:
-        """Hold the answer back, if it is the one."""
         if self._answers and here in self._held:
             self._released.wait()
 

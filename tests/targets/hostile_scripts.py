@@ -1,4 +1,4 @@
-"""Tests of scripts that nobody read, for any environment with a Python: `anywhere` is a fixture of who imports them."""
+"""Tests of unreviewed scripts, for any environment with a Python. The importing module has a fixture `anywhere`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from environments import BaseEnvironment
 from targets.renew_check import grep_processes
 
 LONG = 60.0
-"""Seconds for a loaded machine, beyond what is promised."""
+"""Extra seconds for a loaded machine."""
 PROMISED = SCRIPT_GRACE + 5.0
 
 
@@ -22,7 +22,7 @@ def scripts_directories(env: BaseEnvironment) -> list[str]:
 
 
 def running(env: BaseEnvironment, word: str) -> str:
-    """Return the processes of the target that have a word as an argument."""
+    """Return the target's processes with a word among their arguments."""
     return env.execute_oneshot(grep_processes(word)).output
 
 
@@ -62,7 +62,7 @@ def test_what_a_tool_call_left_in_the_background_ends_with_the_script(anywhere: 
         f"env -i setsid sleep 4{nap} >/dev/null 2>&1 &",
         f"python3 -c '{CLOSES_ALL.replace('NAP', '5' + nap)}'",
     ]
-    anywhere.execute(f"sleep 9{nap} >/dev/null 2>&1 &")  # the session's own, which stays
+    anywhere.execute(f"sleep 9{nap} >/dev/null 2>&1 &")  # a child of the session, which stays
     code = f"from hermes_tools import terminal\nprint([terminal(each)['exit_code'] for each in {ways!r}])"
     assert run_within_limits(anywhere, code, timeout=60).output == "[0, 0, 0, 0, 0]\n"
     assert len(running(anywhere, nap).split()) == 1
@@ -89,7 +89,7 @@ terminal("export VIRTUAL_ENV=$PWD/fake; touch seen")
     assert execute_code("print('ours')", env=anywhere).output == "ours\n"
 
 
-ASKS_WHAT_WAITS = """
+WRITES_TO_EACH_FIFO = """
 import os, stat, sys
 scratch, nap = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), sys.argv[1]
 evil = scratch + "/script-evil0001"
@@ -107,10 +107,10 @@ print(asked)
 """
 
 
-def test_nothing_in_the_target_waits_for_what_a_script_could_forge(anywhere: BaseEnvironment, nap: str) -> None:
-    """A Python that waited in the target for scripts has once taken such a line of a script for one of ours."""
+def test_no_process_in_the_target_takes_orders_that_a_script_could_forge(anywhere: BaseEnvironment, nap: str) -> None:
+    """A helper process in the target once read orders from a FIFO, and took a script's forged line for ours."""
     for _ in range(2):
-        assert run_within_limits(anywhere, ASKS_WHAT_WAITS, timeout=60, argv=[nap], tools={}).output == "0\n"
+        assert run_within_limits(anywhere, WRITES_TO_EACH_FIFO, timeout=60, argv=[nap], tools={}).output == "0\n"
         anywhere.execute_oneshot(f"rm -r {anywhere.internal.scratch_directory()}/script-evil0001")
     assert running(anywhere, nap) == ""
 
@@ -123,7 +123,7 @@ if is_python: os.kill(os.getppid(), signal.SIGSTOP)
 
 
 def test_a_script_that_stops_the_python_above_it_holds_up_no_other(anywhere: BaseEnvironment) -> None:
-    """A Python that waited in the target for scripts made each later one begin 5 s late when it was stopped."""
+    """A helper process in the target once started scripts. Stopped by a script, each later script began 5 s late."""
     for _ in range(2):
         run_within_limits(anywhere, STOPS_THE_PYTHON_ABOVE_IT, timeout=2)
         assert run_within_limits(anywhere, "print('at once')", timeout=5).output == "at once\n"
@@ -139,7 +139,7 @@ sleep 1
 
 
 def test_a_forged_end_of_a_command_reaches_no_other_command(anywhere: BaseEnvironment) -> None:
-    """The nonce of the session's shell is known to what runs in it: such a command can lie about itself alone."""
+    """A command can read the nonce of the session's shell, and so forge its own end. It cannot forge another one's."""
     result = anywhere.execute(FORGES_ITS_END)
     assert result.exit_code == 42
     for number in range(5):

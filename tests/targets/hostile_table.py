@@ -1,6 +1,6 @@
-"""Scripts that harm whatever they reach, as a table, and what has to hold behind each of them.
+"""A table of hostile scripts, and the conditions that hold after each of them.
 
-Each is preceded by `OPENING`. NAP stands for the seconds of a `sleep` that belongs to the test alone.
+`OPENING` precedes each script. NAP stands for the seconds of the test's own `sleep`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Way = Literal["local socket", "local relay", "docker relay", "docker file"]
 WAYS: tuple[Way, ...] = ("local socket", "local relay", "docker relay", "docker file")
 
 LIMIT = 4.0
-"""Seconds that a script has which would go on for ever."""
+"""Time-out in seconds of an endless script."""
 LONG_ENOUGH = 40.0
-"""Seconds for one that ends by itself."""
+"""Time-out in seconds of a finite script."""
 PROMISED = SCRIPT_GRACE + 5.0
-"""Seconds by which `execute_code` may exceed its limit."""
+"""Seconds by which `execute_code` may exceed the time-out."""
 PROMPT = 8.0
 """Seconds for the next script, on a loaded machine. It takes 0.1."""
 
@@ -56,22 +56,22 @@ def request(number, tool="note", argument=1):
     return b'{"token":"%s","id":"%d","tool":"%s","args":[%d],"kwargs":{}}\n' % (
         TOKEN.encode(), number, tool.encode(), argument)
 """
-"""What each of them has."""
+"""The first lines of each script."""
 
 
 @dataclass(frozen=True)
 class Hostile:
-    """One script."""
+    """A hostile script."""
 
     code: str
     statuses: tuple[str, ...] = ("success", "error", "timeout")
-    """What its result may be."""
+    """Accepted statuses of the result."""
     limit: float = LONG_ENOUGH
-    """Seconds that it has."""
+    """Time-out in seconds."""
     ways: tuple[Way, ...] = WAYS
-    """Where it is run: on this machine only what harms nothing but itself and what is ours."""
+    """Backends and transports to run on. Scripts on this machine harm only themselves and files of this package."""
     loses: bool = False
-    """True if the target may be lost by it."""
+    """True if the target may be lost."""
 
 
 CONTAINER: tuple[Way, ...] = ("docker relay", "docker file")
@@ -84,7 +84,7 @@ def fails(code: str, **options: object) -> Hostile:
 
 
 def goes_on(code: str, **options: object) -> Hostile:
-    """One that does not end by itself."""
+    """An endless script."""
     return Hostile(code, ("timeout",), limit=LIMIT, **options)  # type: ignore[arg-type]
 
 
@@ -267,7 +267,7 @@ time.sleep(.2)
 for _ in range(50): note(1)
 time.sleep(1000)
 """,
-        ("error", "timeout"),  # the keeper ends at a torn message, and waits for a missing one
+        ("error", "timeout"),  # the supervisor ends at a torn message, and waits for a missing one
         limit=LIMIT,
         ways=("local relay", "docker relay"),
     ),
@@ -717,7 +717,7 @@ while frame:
 }
 
 HOSTILE: dict[str, Hostile] = {**CALLS, **DESCRIPTORS, **PROCESSES, **LIMITS, **FILES, **PYTHON}
-"""By what they do."""
+"""All hostile scripts, by their deeds."""
 
 A_FEW = (
     "floods calls from threads",
@@ -732,16 +732,16 @@ A_FEW = (
     "leaves modules for the next one",
     "is traced by its child",
 )
-"""For a ring that has less time."""
+"""The scripts of the first ring."""
 
 
 def of_each_way(names: Iterable[str]) -> list[tuple[Way, str]]:
-    """Return the scripts with the ways that they are run by."""
+    """Return each script once for each of its ways."""
     return [(way, name) for way in WAYS for name in names if way in HOSTILE[name].ways]
 
 
 class Ground:
-    """An environment on which one hostile script after the other is run."""
+    """An environment that runs hostile scripts in turn."""
 
     def __init__(self, env: BaseEnvironment, way: Way) -> None:
         self.env = env
@@ -752,11 +752,11 @@ class Ground:
         self.before = self._held()
 
     def check(self, name: str, nap: str) -> None:
-        """Run a script, and check what has to hold behind it.
+        """Run a script, and check the environment afterwards.
 
         Args:
-            name: That of the script.
-            nap: Seconds that nobody else sleeps for.
+            name: Name of the script in `HOSTILE`.
+            nap: Seconds of the test's own `sleep`.
         """
         hostile = HOSTILE[name]
         code = (OPENING + hostile.code).replace("NAP", nap)
@@ -774,7 +774,7 @@ class Ground:
         self._right_and_prompt()
         assert wait_until(lambda: self._processes(nap) == "", 10), self._processes(nap)
         beat = self.env.execute_oneshot(f"rm -f /tmp/beat-{nap}; sleep .3; ls /tmp/beat-{nap}")
-        assert not beat.ok, "one that is always another process goes on"
+        assert not beat.ok, "a process that forks and exits all the time goes on"
         assert scripts_directories(self.env) == []
         assert wait_until(self._is_as_before, 10), (self.before, self._held())
 
@@ -790,7 +790,7 @@ class Ground:
         assert took < PROMPT, f"the next script took {took:.1f} s"
 
     def _processes(self, nap: str) -> str:
-        """Return what is left of scripts."""
+        """Return the processes that scripts left."""
         if self.backend == "docker":
             words = ("marshal", "script[.]py", nap)
             return "".join(self.env.execute_oneshot(grep_processes(word)).output for word in words)
@@ -806,7 +806,7 @@ class Ground:
 
 
 SPARE_THREADS, SPARE_DESCRIPTORS = 34, 60
-"""Worker threads are kept for the next call, and so are a few shells of an environment."""
+"""Worker threads and a few shells of an environment are kept for the next call."""
 
 
 def _large(number: int) -> str:
@@ -819,7 +819,7 @@ def _slow() -> None:
 
 @pytest.fixture(scope="module")
 def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """One environment for all scripts, so that each is also run behind what others have done."""
+    """One environment for all scripts, so that each runs after the deeds of others."""
     way: str = request.param
     backend = docker if way.startswith("docker") else local
     work: Path = tmp_path_factory.mktemp("work")

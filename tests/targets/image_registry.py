@@ -18,7 +18,7 @@ MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 
 @contextmanager
 def registry_with(client: docker.DockerClient, image: str) -> Iterator[str]:
-    """Serve an image that the engine has, and yield the name it can be pulled by."""
+    """Serve an image of the engine, and yield its name for a pull."""
     blobs, manifest = _exported(client, image)
 
     class Answer(BaseHTTPRequestHandler):
@@ -45,7 +45,7 @@ def registry_with(client: docker.DockerClient, image: str) -> Iterator[str]:
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
     thread = threading.Thread(target=server.serve_forever)

@@ -1,4 +1,4 @@
-"""Borrowers of a pool, each in a thread of its own."""
+"""Threads that lease environments of a pool."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from environments import BaseEnvironment, Pool, TerminalError
 from environments.conformance.check import wait_until
 
 LONG = 60.0
-"""Seconds that nothing takes which is waited for."""
+"""Time-out of a wait in seconds, far above any real duration."""
 
 
 class LeaseThread:
-    """One that does something in an environment of a pool.
+    """A thread with a lease of an environment.
 
     Args:
         pool: The pool.
-        work: What it does there.
-        within: What it does all of that in, such as a scope.
-        how: How it waits.
+        work: A function of the environment; `result` has the returned value.
+        within: A context, such as a scope, around the lease.
+        how: Arguments of `Pool.environment`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class LeaseThread:
             self.error = error
 
     def join(self) -> object:
-        """Wait until it is done, and return what came of it."""
+        """Wait for the thread's end, and return its result or error."""
         self._thread.join(LONG)
         assert not self._thread.is_alive(), "it waits for ever"
         return self.error or self.result
@@ -52,7 +52,7 @@ class LeaseThread:
 
 @contextmanager
 def all_leased(pool: Pool, number: int = 1) -> Iterator[list[BaseEnvironment]]:
-    """Have so many environments lent in the block."""
+    """Lease a number of environments for the block."""
     done = threading.Event()
     envs: list[BaseEnvironment] = []
 
@@ -71,5 +71,5 @@ def all_leased(pool: Pool, number: int = 1) -> Iterator[list[BaseEnvironment]]:
 
 
 def until(holds: Callable[[], bool]) -> bool:
-    """Wait until a condition holds, however busy the machine is."""
+    """Wait until a condition is true, also on a busy machine."""
     return wait_until(holds, LONG)

@@ -1,4 +1,4 @@
-"""A network proxy whose program runs as a child of this process, the servers it leads to, and clients of it."""
+"""A network proxy as a child of this process, with web servers behind it and clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from environments.shell.stream import Stream
 
 
 class LocalProxy:
-    """A proxy, and the refusals that it has noted."""
+    """A proxy and the recorded refusals."""
 
     def __init__(self, hosts: Sequence[str], lookup: Lookup | None = None) -> None:
         self.refused: list[tuple[str, int]] = []
@@ -51,7 +51,7 @@ class LocalProxy:
         return socket.create_connection(("127.0.0.1", self.proxy.port), timeout=20)
 
     def answer(self, request: bytes) -> bytes:
-        """Send bytes on a connection of their own, and return all that comes back."""
+        """Send bytes on a new connection, and return the whole response."""
         with self.connected() as client:
             client.sendall(request)
             return rest_of(client)
@@ -87,7 +87,7 @@ def local_proxy(*hosts: str, lookup: Lookup | None = None) -> Iterator[LocalProx
 
 
 class NameTable:
-    """Looks up names in a table. What a name leads to may change from one time to the next."""
+    """Resolves names from a table. A list of addresses is used up from one lookup to the next."""
 
     def __init__(self, **names: str | list[str]) -> None:
         self._names = {name.replace("_", "."): where for name, where in names.items()}
@@ -104,12 +104,12 @@ class NameTable:
 
 
 class RecordingWebServer:
-    """A web server on an address of this machine, and the requests that have come to it."""
+    """A web server on a loopback address with a record of requests."""
 
     def __init__(self, address: str = "127.0.0.2") -> None:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
         self.files: dict[str, bytes] = {}
-        """By the paths of their URLs. If there are none, each path is answered."""
+        """Contents by URL path. If empty, each path has a page."""
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):

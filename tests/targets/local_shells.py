@@ -1,4 +1,4 @@
-"""This machine as a target, by each of the ways that a shell can be had."""
+"""Local environments over each kind of shell."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from targets.plain_local import PlainLocal
 
 
 def local(cwd: Path) -> BaseEnvironment:
-    """Return what users have: a bash on pipes."""
+    """Return an environment over a bash on pipes."""
     return create_environment("local", cwd=str(cwd))
 
 
 def without_bash(cwd: Path) -> BaseEnvironment:
-    """Return what is had where there is only a plain sh."""
+    """Return an environment over a plain sh."""
     return PlainLocal(load_settings("local", cwd=str(cwd)))
 
 
 def per_command(cwd: Path) -> BaseEnvironment:
-    """Return what is had where a service runs one command at a time."""
+    """Return an environment over a service that runs one command at a time."""
     return PerCommandLocal(load_settings("local", cwd=str(cwd)))
 
 

@@ -1,4 +1,4 @@
-"""Calls on the loop thread: what they do there, how their callers leave, and programs of their own that make them."""
+"""Calls on the loop thread: their work, leaving callers, and programs with calls."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from environments.output import Channel
 from targets.pause_log import PauseLog
 
 LONG = 60.0
-"""Seconds that a test waits for what comes at once, also on a loaded machine."""
+"""Time-out of a wait in seconds, for a loaded machine."""
 NEVER = 100_000.0
-"""Seconds to wait for what never comes."""
+"""Seconds of a wait that never ends by itself."""
 OUT, ERR = Channel.STDOUT, Channel.STDERR
 
 Work = Callable[[Call[Any]], Awaitable[Any]]
@@ -29,7 +29,7 @@ WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
 def end(thread: LoopThread) -> None:
-    """End a loop thread, and the workers that wait on it."""
+    """Stop a loop thread and its idle workers."""
     thread.stop()
     assert thread.has_ended
     for worker in thread._workers._idle:
@@ -38,7 +38,7 @@ def end(thread: LoopThread) -> None:
 
 
 async def unfinished_tasks() -> list[asyncio.Task[Any]]:
-    """Return the other tasks of the loop that do not end."""
+    """Return the loop's other unfinished tasks."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     return list((await asyncio.wait(others, timeout=LONG))[1]) if others else []
 
@@ -52,12 +52,12 @@ async def wait_for_ever() -> None:
 
 
 def callerless_call(work: Work) -> Call[Any]:
-    """A call without a caller."""
+    """Return a call without a caller."""
     return Call(work, None, lambda: None, wants_pieces=False)
 
 
 async def begin_call(work: Work) -> Call[Any]:
-    """Return a call without a caller, whose work has come to its first wait or to its end. On the loop."""
+    """Begin a call without a caller, up to its first wait or its end. Runs on the loop."""
     call = callerless_call(work)
     loop.current().begin(call)
     await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def begin_call(work: Work) -> Call[Any]:
 
 
 def in_threads(*functions: Callable[[], object]) -> None:
-    """Call functions at the same time, each in a thread of its own, and wait for all of them."""
+    """Call functions in parallel threads, and wait for all of them."""
     threads = [threading.Thread(target=function) for function in functions]
     for each in threads:
         each.start()
@@ -80,7 +80,7 @@ def offer(call: Call[Any], channel: Channel, data: bytes, stream: PauseLog | Non
 
 
 class CallerLeft(Exception):
-    """What is raised in the thread of a caller that leaves."""
+    """The exception in the thread of a leaving caller."""
 
 
 def leaving(after: threading.Event) -> Callable[..., None]:
@@ -94,7 +94,7 @@ def leaving(after: threading.Event) -> Callable[..., None]:
 
 
 def output_of(*parts: str, may_complain: bool = False) -> str:
-    """Run a script in a Python of its own, and return what it prints. It has to end with 0, with nothing on stderr."""
+    """Run a script in a new Python, and return its output. It has to exit with 0 and an empty stderr."""
     tests = Path(__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", "".join(map(textwrap.dedent, parts))],
@@ -110,7 +110,7 @@ def output_of(*parts: str, may_complain: bool = False) -> str:
 
 
 class Abandoned:
-    """Work that waits for ever, cleans up in several awaits, and notes what it comes to."""
+    """Work that waits for ever, cleans up in several awaits, and records its steps."""
 
     def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
         self._wait = wait
@@ -118,7 +118,7 @@ class Abandoned:
         self.steps: list[str] = []
 
     async def __call__(self, call: Call[None]) -> None:
-        # The loop comes to this in its next turn, when the task waits.
+        # Runs in the loop's next iteration, when the task waits.
         asyncio.get_running_loop().call_soon(self.waits.set)
         try:
             await self._wait()
@@ -137,17 +137,17 @@ class Abandoned:
                 self.ended.set()
 
     def all_steps(self) -> list[str]:
-        """Wait until the work has ended, and return what it came to."""
+        """Wait for the end of the work, and return its steps."""
         assert self.ended.wait(LONG)
         return self.steps
 
 
 WHOLE = ["cancelled", "slept", "worked", "ended"]
-"""The steps of abandoned work that was cancelled and has cleaned up."""
+"""All steps of cancelled work."""
 
 
 class Resources:
-    """What work makes, each of which is somebody's in the end."""
+    """Resources made by calls. In the end each has one owner or is undone."""
 
     def __init__(self) -> None:
         self.made: list[int] = []
@@ -159,13 +159,13 @@ class Resources:
         self.undone.append(thing)
 
     async def make(self, call: Call[int]) -> int:
-        """Work that makes one at its end."""
+        """Make a resource, as the last step of a call."""
         call.undo = self.undo
         self.made.append(len(self.made))
         return self.made[-1]
 
     def lost(self) -> str:
-        """Say what was lost, or had by two; an empty text if nothing."""
+        """Return the state if a resource was lost or has two owners; else an empty text."""
         return "" if sorted(self.got + self.undone) == self.made else f"{vars(self)}"
 
 
@@ -188,5 +188,5 @@ def try_a_call(name):
 
 
 def output_lines(*parts: str) -> list[str]:
-    """Run a script after `BEGINNING`, and return the lines that it prints."""
+    """Run a script after `BEGINNING`, and return its output's lines."""
     return output_of(BEGINNING, *parts).splitlines()

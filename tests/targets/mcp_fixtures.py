@@ -1,4 +1,4 @@
-"""Our MCP server of `mcp_tool_server`, and where it leaves marks."""
+"""Fixtures of the MCP server `mcp_tool_server`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import yaml
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import (
-        MCPServer,  # which takes a second, and most processes of the tests have no use of it
+        MCPServer,  # the import takes a second, and few test processes need it
     )
 
 
 PROGRAM = Path(__file__).with_name("mcp_tool_server.py")
-TOKEN = "a token of the server's"
+TOKEN = "a token of the server"
 Configure = Callable[..., None]
 
 
 @pytest.fixture(scope="session")
 def program() -> str:
-    """The path of our server, which talks over standard input and output."""
+    """Path of the server program, for stdio."""
     return str(PROGRAM)
 
 
 @pytest.fixture(scope="session")
 def server() -> MCPServer:
-    """Our server, to be talked to within this process."""
+    """The server, within this process."""
     return runpy.run_path(str(PROGRAM))["server"]  # type: ignore[no-any-return]
 
 
@@ -42,7 +42,7 @@ def token() -> str:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """The URL of our server over HTTP, which asks for the token."""
+    """URL of the server over HTTP, with the token required."""
     with subprocess.Popen([sys.executable, str(PROGRAM), "http", TOKEN], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         yield process.stdout.readline().strip()
@@ -66,11 +66,11 @@ def leave_mark(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def silent(leave_mark: Path) -> dict[str, object]:
-    """A server that answers nothing, and writes its process id into a file."""
+    """A server that never responds, and writes its process id into `leave_mark`."""
     return {"command": "sh", "args": ["-c", f"echo $$ >{leave_mark}; cat >/dev/null"]}
 
 
 @pytest.fixture
 def serve(configure: Callable[[str], None]) -> Configure:
-    """Writes servers into config.yaml, each a mapping by its name."""
+    """Writes servers into config.yaml; each keyword is a name and its mapping."""
     return lambda **servers: configure(yaml.safe_dump({"code_execution": {"mcp_servers": servers}}))

@@ -1,4 +1,4 @@
-"""What an MCP client is told while a call of a tool runs."""
+"""Records the notifications of an MCP client during a tool call."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from mcp.types import LoggingMessageNotificationParams
 
 UNTIL_NOTIFIED = "rm -f told; echo early; while [ ! -e told ]; do sleep 0.1; done; echo late"
-"""A command that ends once it was seen that it runs."""
+"""A command that runs until its first output was seen."""
 
 
 class Notifications:
-    """What a client was told."""
+    """The log messages and progress of a client."""
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, str | None, Any]] = []

@@ -1,7 +1,6 @@
-"""MCP servers of ours, and sessions with them.
+"""Servers of `hermes-env mcp`, and client sessions.
 
-The mcp package takes seconds to import: here and in tests it is imported where it is used, so that only the process
-pays that runs such tests.
+The mcp package takes seconds to import. Functions import the package, so only processes with such tests pay.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ approvals:
   ask: ['touch asked*']
   tools: {write_file: ask}
 """
-"""Of all servers here, so that they can be shared: each client has an environment of its own."""
+"""The config.yaml of all servers here. Tests share a server, as each client has an own environment."""
 ON_DOCKER = ("--backend", "docker", "--set", f"image={PYTHON_IMAGE}")
 
 Session = Callable[..., "AbstractAsyncContextManager[Client]"]
@@ -39,7 +38,7 @@ Session = Callable[..., "AbstractAsyncContextManager[Client]"]
 
 @dataclass(frozen=True, slots=True)
 class WebServer:
-    """A server that serves HTTP."""
+    """A server over HTTP."""
 
     url: str
     process: subprocess.Popen[str]
@@ -60,7 +59,7 @@ class WebServer:
 
 @contextmanager
 def serving(variables: dict[str, str], *words: str, exit_code: int = 0) -> Iterator[WebServer]:
-    """Run a server in a process of its own, which is to end with an exit code: by SIGTERM, unless it has ended."""
+    """Run a server as a child, terminate it after the block, and check the exit code."""
     with (
         tempfile.TemporaryFile("w+") as said,
         subprocess.Popen(
@@ -86,7 +85,7 @@ def serving(variables: dict[str, str], *words: str, exit_code: int = 0) -> Itera
 
 @pytest.fixture(scope="session")
 def server_variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables of a server."""
+    """Environment variables of a server."""
     home = tmp_path_factory.mktemp("home")
     (home / "config.yaml").write_text(CONFIG)
     ours = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
@@ -102,12 +101,12 @@ def web_server(server_variables: dict[str, str], tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def over_stdio(server_variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """Begins a session with a server of its own, over standard input and output."""
+    """Begins a session with a new server over stdio."""
     from mcp.client import stdio
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    # On a machine that is busy, what it ends may take longer than the client has patience for.
+    # On a busy machine the server's end may take longer than the client's own time-out.
     monkeypatch.setattr(stdio, "PROCESS_TERMINATION_TIMEOUT", 60)
 
     def begin(*words: str, **options: Any) -> AbstractAsyncContextManager[Client]:
@@ -119,7 +118,7 @@ def over_stdio(server_variables: dict[str, str], tmp_path: Path, monkeypatch: py
 
 
 def run(test: Callable[[], Any]) -> None:
-    """Run an asynchronous test, which ends at some time."""
+    """Run an asynchronous test with a time-out."""
 
     async def bounded() -> None:
         with anyio.fail_after(100):

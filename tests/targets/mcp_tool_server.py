@@ -1,4 +1,4 @@
-"""A server of ours with tools of every kind. Over stdio; or `http TOKEN` over HTTP, which prints its URL."""
+"""An MCP server with tools of every kind. Over stdio; with `http TOKEN` over HTTP, and its URL is printed."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def as_text() -> str:
 
 @server.tool()
 def picture() -> Image:
-    """Draw something."""
+    """Draw a picture."""
     return Image(data=PICTURE, format="png")
 
 
 @server.tool()
 def report() -> CallToolResult:
-    """Return several things."""
+    """Return text and embedded resources."""
     blob = BlobResourceContents(uri="mem:/blob", blob=base64.b64encode(b"\0\1").decode(), mime_type="text/plain")
     text = TextResourceContents(uri="mem:/text", text="words", mime_type="text/plain")
     return CallToolResult(
@@ -74,13 +74,13 @@ def fail(why: str) -> CallToolResult:
 
 @server.tool()
 def variables() -> dict[str, str]:
-    """Return the variables that this process sees, and its number."""
+    """Return this process's environment variables and id."""
     return {**os.environ, "PID": str(os.getpid())}
 
 
 @server.tool()
 async def wait(marks: str) -> str:
-    """Wait until the call is cancelled, and leave marks of the beginning and of that."""
+    """Wait until the call is cancelled. Files mark the beginning and the cancellation."""
     path = Path(marks)
     path.with_suffix(".begun").touch()
     try:

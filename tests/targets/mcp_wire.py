@@ -1,4 +1,4 @@
-"""Requests as they are on the wire, for what the official client does not do."""
+"""Raw MCP requests, for cases that the official client lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
 }
 MODERN = "2026-07-28"
-"""The version that begins without `initialize`."""
+"""The protocol version without `initialize`."""
 DISCOVER = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -32,11 +32,11 @@ DISCOVER = {
         }
     },
 }
-"""The request that a client of that version may begin with."""
+"""A possible first request of a client of version `MODERN`."""
 
 
 def check_discovery(answer: dict[str, Any]) -> None:
-    """Check the answer to `DISCOVER`, which the newest revision of the specification describes."""
+    """Check the response to `DISCOVER` against the newest revision of the specification."""
     from mcp.types import DiscoverResult
 
     result = answer["result"]
@@ -57,7 +57,7 @@ def call_of(tool: str, **arguments: Any) -> dict[str, Any]:
 def open_request(
     url: str, message: object, token: str | None, *, method: str = "POST", **headers: str
 ) -> tuple[HTTPConnection, HTTPResponse]:
-    """Send a request, and return the connection, which is to be closed, and what its answer begins with."""
+    """Send a request, and return the open connection and the response's head. The caller closes the connection."""
     where = urlsplit(url)
     connection = HTTPConnection(where.hostname or "", where.port, timeout=60)
     given = {
@@ -72,7 +72,7 @@ def open_request(
 
 
 def request(url: str, message: object, token: str | None, **how: str) -> tuple[int, dict[str, str], str]:
-    """Send a request, and return the status, the headers and the text of its answer."""
+    """Send a request, and return the response's status, headers and text."""
     connection, response = open_request(url, message, token, **how)
     with closing(connection):
         return response.status, dict(response.headers), response.read().decode()
@@ -80,7 +80,7 @@ def request(url: str, message: object, token: str | None, **how: str) -> tuple[i
 
 @contextmanager
 def files_to_open(most: int) -> Iterator[None]:
-    """Let this process, and those that it starts in the block, open so many files."""
+    """Limit the open files of this process, and of children started in the block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, hard), hard))
     try:
@@ -91,7 +91,7 @@ def files_to_open(most: int) -> Iterator[None]:
 
 @contextmanager
 def half_open_connections(url: str, number: int) -> Iterator[None]:
-    """Hold so many connections, which send the half of a request or nothing."""
+    """Hold a number of connections that send half of a request or no data."""
     place = urlsplit(url)
     with ExitStack() as stack:
         stack.enter_context(files_to_open(4096))
@@ -103,7 +103,7 @@ def half_open_connections(url: str, number: int) -> Iterator[None]:
 
 
 class Pipe:
-    """A server that is talked to line by line."""
+    """A server on pipes, with one message a line."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -116,7 +116,7 @@ class Pipe:
         self._to.flush()
 
     def receive(self) -> dict[str, Any]:
-        """Return the next answer; each line is to be a message."""
+        """Return the next response. Each line has to be a message."""
         while True:
             message = json.loads(self._from.readline())
             assert message["jsonrpc"] == "2.0"

@@ -1,4 +1,4 @@
-"""Trials of operations with an exception at each moment, as tests call them: see `targets.trial`."""
+"""Runs the trials of `targets.trial`, with an exception at each moment of an operation, for tests."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from targets.backends import ssh_server
 from targets.engines import PYTHON_IMAGE, require_bubblewrap, require_docker, require_singularity
 
 LIMIT = 600.0
-"""Seconds after which a trial is given up."""
+"""Time-out of a trial in seconds."""
 
 
 @contextlib.contextmanager
 def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
-    """The arguments of `create_environment` for a backend that is there as long as the context lasts.
+    """Yield the arguments of `create_environment` for a backend; its engine or server lasts for the block.
 
     Args:
         backend: `local`, `bubblewrap` with a list of hosts, `docker`, `singularity`, `ssh`, `modal` or `daytona`; the
             last two on their stand-ins.
-        folder: An empty directory for it.
+        folder: An empty directory for its files.
     """
     match backend:
         case "docker":
@@ -52,12 +52,12 @@ def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
 
 
 def check_moments(backend: str, operation: str, most: int | None, folder: Path) -> None:
-    """Try an operation in a process of its own, and fail with what is wrong about the call behind it, if anything is.
+    """Try an operation in a new process, and fail if the next call is wrong.
 
     Args:
-        backend: As of `settings_of`.
+        backend: Name for `settings_of`.
         operation: A name of `OPERATIONS`.
-        most: Places in the code tried at most; None tries every moment.
+        most: Maximum of tried places in the code; None tries every moment.
         folder: An empty directory.
     """
     with settings_of(backend, folder) as settings:
@@ -66,21 +66,21 @@ def check_moments(backend: str, operation: str, most: int | None, folder: Path) 
 
 
 def _verdict_of(settings: Mapping[str, object], operation: str, most: int | None) -> str:
-    """Return what `targets.trial.verdict` says in a process of its own, or that it says nothing."""
+    """Return the result of `targets.trial.verdict` in a new process, or a message about its time-out or end."""
     found, there = _FORKS.Pipe(duplex=False)
     process = _FORKS.Process(target=_try, args=(there, dict(settings), operation, most, dict(os.environ)))
     process.start()
     there.close()
     try:
-        return str(found.recv()) if found.poll(LIMIT) else f"it goes on after {LIMIT:.0f} s"
+        return str(found.recv()) if found.poll(LIMIT) else f"the trial goes on after {LIMIT:.0f} s"
     except EOFError:
-        return "it ended without a word"
+        return "the trial's process ended without a verdict"
     finally:
         process.kill()
         process.join()
 
 
-# A trial's imports cost a third of a second: they are made once, in a process from which all others are forked.
+# A trial's imports cost a third of a second. The fork server makes them once.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["environments.conformance.check", "code_execution", "environments.local"])
 
@@ -94,16 +94,16 @@ def _try(
 ) -> None:
     from targets.trial import verdict
 
-    os.environ.update(variables)  # such as where a stand-in is, of which the server of forks does not know
+    os.environ.update(variables)  # such as the address of a stand-in, newer than the fork server
     there.send(verdict(settings, operation, most))
-    os._exit(0)  # a thread that hangs would keep the interpreter from its end
+    os._exit(0)  # a hanging thread would keep the interpreter alive
 
 
 def trials(backends: Iterable[str], operations: Iterable[str]) -> list[object]:
     """Return each pair of a backend and an operation as parameters of a test.
 
     Args:
-        backends: Names that `settings_of` takes.
+        backends: Names for `settings_of`.
         operations: Names of `OPERATIONS`.
     """
     return [

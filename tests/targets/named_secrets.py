@@ -1,4 +1,4 @@
-"""Variables that hold secrets, by their names or by the forms of their values."""
+"""Variables with secrets, recognised by name or by the form of the value."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FORMED = {
     "AMQP_URL": ("amqp://app:", "pass-of-amqp", "@mq.example"),
     "LC_NOTE": ("see ", "ghp_a1B2c3D4a1B2c3D4a1B2c3D4a1B2c3D4a1B2", ""),
 }
-"""A secret between what is in front of it and behind it."""
+"""Values as a prefix, the secret and a suffix."""
 VARIABLES = {
     **{name: f"value-{number}-of-{name.lower()[::-1]}" for number, name in enumerate(NAMED)},
     **{name: "".join(parts) for name, parts in FORMED.items()},
 }
 HIDDEN = [*(VARIABLES[name] for name in NAMED), *(parts[1] for parts in FORMED.values())]
 ASKED = f"import os; print([name for name in {list(VARIABLES)} if name in os.environ])"
-"""A script that prints the names of those that it sees."""
+"""A script that prints the names of the visible variables."""
 SHOWN = f"print({list(VARIABLES.values())})"
 """A script that prints the values."""

@@ -1,4 +1,4 @@
-"""The public methods of environments, sessions, processes and scripts, each as one call for `targets.trial`."""
+"""A call of each public method of environments, sessions, processes and scripts, for `targets.trial`."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from code_execution import PythonSession, execute_code
 from environments import BaseEnvironment, UnsupportedError
 
 Context = dict[str, Any]
-"""What belongs to one call of an operation: `word`, a word for the arguments of its processes, and what it makes."""
+"""Data of one call: `word`, a marker for the arguments of its processes, and the objects that the call made."""
 
 
 def _nothing(env: BaseEnvironment, context: Context) -> None:
-    """Prepare or undo nothing."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """A call of a public method, made again and again."""
+    """A repeatable call of a public method."""
 
     names: tuple[str, ...]
     """The methods and properties."""
     act: Callable[[BaseEnvironment, Context], object]
     """Calls them."""
     prepare: Callable[[BaseEnvironment, Context], object] = _nothing
-    """Makes what the call needs."""
+    """Prepares the call."""
     undo: Callable[[BaseEnvironment, Context], object] = _nothing
-    """Ends what the call has made, where the caller has got hold of it."""
+    """Ends the objects that the call returned."""
     is_first: bool = False
-    """True if the call is the first of an environment, which it starts."""
+    """True if the call starts its environment."""
     ends: bool = False
-    """True if no command can follow, as the environment is cleaned up."""
+    """True if the call cleans the environment up, so that no command can follow."""
     most: int | None = None
-    """Moments tried at most, where a call takes long."""
+    """Maximum of tried moments, for long calls."""
 
     @property
     def on_new(self) -> bool:
-        """True if each call has an environment of its own."""
+        """True if each call needs a new environment."""
         return self.is_first or self.ends
 
 
 SLEEP = "sh -c ': {word}; sleep 1000; :'"
-"""A process that goes on until it is ended, and can be told apart."""
+"""A process that runs until it is killed, found by its marker."""
 
 
 def _folder(env: BaseEnvironment, context: Context) -> None:
-    """Make a folder here and one in the target, each with a file in it."""
+    """Make a local directory and a directory in the target, each with a file."""
     here = tempfile.TemporaryDirectory()
     context["folder"] = here
     context["here"] = Path(here.name)
@@ -66,7 +66,7 @@ def _without_folder(env: BaseEnvironment, context: Context) -> None:
 
 
 def _file(*names: str, act: str) -> Operation:
-    """An operation of files, whose call is an expression over `env`, `here` and `there`."""
+    """Return a file operation; `act` is an expression over `env`, `here` and `there`."""
     code = compile(act, names[0], "eval")
 
     def run(env: BaseEnvironment, context: Context) -> object:
@@ -102,7 +102,7 @@ def _attributes(env: BaseEnvironment, context: Context) -> object:
 
 
 def _printed(text: str) -> object:
-    """Take output, as a callback."""
+    """Ignore output, as a callback."""
 
 
 def _open(env: BaseEnvironment, context: Context) -> None:
@@ -290,7 +290,7 @@ OPERATIONS: dict[str, Operation] = {
         most=12,
     ),
 }
-"""By a name for the test."""
+"""Operations by name, for test ids."""
 
 OF_A_BACKEND = (
     "execute",
@@ -308,4 +308,4 @@ OF_A_BACKEND = (
     "cleanup",
     "execute_code with a tool call",
 )
-"""Operations in which a backend's stream, files or start take part."""
+"""Operations that involve a backend's stream, files or start."""

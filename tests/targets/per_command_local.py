@@ -1,4 +1,4 @@
-"""This machine as a service that runs short commands and moves files, and can do no more."""
+"""A local backend that acts as a service with short commands and file transfers only."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class _Said(Discard):
 
 
 class PerCommandLocal(PerCommandEnvironment):
-    """Each command is a shell of its own, whose script is its standard input."""
+    """Runs each command in a new shell, as its standard input."""
 
     is_lost = False
     drop_answers_of = ""
-    """Commands with this in them run, but their first answer is lost."""
+    """Commands with this text run, but their first response is lost."""
     hidden_programs: tuple[str, ...] = ()
-    """Programs that the target lacks."""
+    """Programs missing from the target."""
     delay = 0.0
-    """Seconds that a command is on its way."""
+    """Latency of a command in seconds."""
 
     async def start_target(self) -> None:
         self.is_lost = False
@@ -102,7 +102,7 @@ class PerCommandLocal(PerCommandEnvironment):
             raise TerminalError(str(error)) from error
 
     def lose(self) -> None:
-        """Have everything that runs there end, and no answer come until it is started again."""
+        """Kill all processes of the target. Commands fail until the next start."""
         self.is_lost = True
         for environment in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):

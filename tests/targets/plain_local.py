@@ -1,4 +1,4 @@
-"""This machine as a poor target: no bash, and no files but through the shell."""
+"""A local backend without bash and without file methods of its own."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from environments.shell.stream import Stream, Terminal
 
 def _directory_of_programs() -> tempfile.TemporaryDirectory[str]:
     """Make a directory of links to all programs but bash. It takes half a second on some kernels."""
-    # What stops it while it is being filled, on a loaded machine, may fail; what is filled late is stopped again.
+    # On a loaded machine, cleanup may meet the filling and fail. It runs again once the directory is full.
     made = tempfile.TemporaryDirectory(prefix="plain-path-", ignore_cleanup_errors=True)
-    Path(made.name).chmod(0o755)  # as another user finds programs there, too
+    Path(made.name).chmod(0o755)  # for programs of another user
     found = {program.name: program for folder in ("/bin", "/usr/bin") for program in Path(folder).iterdir()}
     for name, program in found.items():
         if name not in ("bash", "rbash"):
@@ -27,18 +27,18 @@ def _directory_of_programs() -> tempfile.TemporaryDirectory[str]:
 
 @cache
 def _shared_programs() -> tempfile.TemporaryDirectory[str]:
-    """Return the directory that all environments of this process share."""
+    """Return the directory shared by all environments of this process."""
     return _directory_of_programs()
 
 
 class PlainLocal(PersistentShellEnvironment):
-    """Takes everything from the base class, over a POSIX shell that is not bash."""
+    """The base class's own methods over a POSIX shell other than bash."""
 
     same_machine = True
     has_own_programs = False
-    """True where a test changes the directory of programs."""
+    """True if a test changes the directory of programs."""
     first_programs: str | Path = ""
-    """A directory of programs that come before them."""
+    """A directory that precedes the programs in PATH."""
 
     def start_target(self) -> None:
         self._path = _directory_of_programs() if self.has_own_programs else _shared_programs()

@@ -1,4 +1,4 @@
-"""Podman's service, which speaks the API of Docker's engine, on a socket of our own."""
+"""Podman's service with the API of Docker's engine, on a socket of this test."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pathlib import Path
 from targets.engines import STATE, unavailable
 
 PROGRAM = STATE / "podman/podman"
-"""What e2e/setup has written: `podman` with storage and settings of its own, and rootless if that works here."""
+"""The program written by e2e/setup: `podman` with its own storage and settings, rootless if possible."""
 SOCKETS = Path("/run/e2e-podman")
 UP_LIMIT = 60.0
 _MIGRATE = "system migrate"
-"""What Podman asks for, rootless, where it knows of containers and no process of them is left, as after a crash."""
+"""The repair that rootless Podman demands if it has containers and all their processes are gone, as after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Podman:
-    """A service that answers."""
+    """A running service."""
 
     url: str
-    """For DOCKER_HOST."""
+    """Value for DOCKER_HOST."""
     holds_limits: bool
-    """Whether it can hold limits of memory, processors and processes: rootless, it cannot on cgroups v1."""
+    """True if limits of memory, processors and processes hold. Rootless on cgroups v1, they do not."""
 
 
 @contextlib.contextmanager
 def podman_service() -> Iterator[Podman]:
-    """Run it."""
+    """Run the service for the block."""
     if not PROGRAM.exists():
         unavailable(f"no {PROGRAM}")
     service, socket = _started()
@@ -46,7 +46,7 @@ def podman_service() -> Iterator[Podman]:
 
 
 def _started() -> tuple[subprocess.Popen[bytes], Path]:
-    """Start it; where an earlier run was killed, behind a repair, which would stop the containers of other services."""
+    """Start the service, after a repair if an earlier run was killed. A repair stops other services' containers."""
     with (SOCKETS / "starting.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
@@ -62,7 +62,7 @@ def _started() -> tuple[subprocess.Popen[bytes], Path]:
 
 
 class _NotUpError(Exception):
-    """It ended, or does not answer. It says why."""
+    """The service ended or does not respond."""
 
 
 def _start() -> tuple[subprocess.Popen[bytes], Path]:

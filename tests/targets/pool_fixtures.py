@@ -1,4 +1,4 @@
-"""Pools that are closed, over backends that fail as they are told."""
+"""Pools, over this machine and over `targets.scripted_starts`. All are closed at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[MakePool]:
-    """Makes pools of this machine, or of other settings, which are closed in the end."""
+    """Makes pools of this machine or of other settings, and closes them at the end."""
     made: list[Pool] = []
 
     def pool(settings: object = None, *numbers: int, **named: object) -> Pool:
@@ -36,7 +36,7 @@ def make(tmp_path: Path) -> Iterator[MakePool]:
 
 @pytest.fixture
 def starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[StartScript]:
-    """The starts of a backend that fails as it is told. Its starts are tried again soon, and are nobody else's."""
+    """The script of all starts of a test, with a short backoff and a place of their own."""
     monkeypatch.setattr(backoff, "FIRST_DELAY", 0.01)
     monkeypatch.setattr(backoff, "LONGEST_DELAY", 0.05)
     ScriptedStartEnvironment.starts, ScriptedStartEnvironment.place = StartScript(), uuid.uuid4().hex
@@ -46,5 +46,5 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[StartScript]:
 
 @pytest.fixture
 def scripted_pool(make: MakePool, starts: StartScript) -> MakePool:
-    """Makes pools of that backend."""
+    """Makes pools over scripted starts."""
     return lambda *numbers, **named: make({"backend": BACKEND}, *numbers, **named)

@@ -1,4 +1,4 @@
-"""What Python prints for an error that a program does not catch."""
+"""Checks the traceback that Python prints for an uncaught error."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from environments import TerminalError
 
 SCREEN = 40
-"""Lines that a terminal shows at once."""
+"""Lines of a terminal."""
 CHAINS = ("During handling of the above exception", "direct cause of the following exception")
 
 
 def refusal(act: Callable[[], object]) -> str:
-    """Return the message of an error whose printed traceback is that error alone, on one screen."""
+    """Return the message of a `TerminalError`. Its traceback has no chained error, and fits on a screen."""
     with pytest.raises(TerminalError) as raised:
         act()
     printed = "".join(traceback.format_exception(raised.value))

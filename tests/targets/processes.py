@@ -1,4 +1,4 @@
-"""Looking for processes on this machine, where other tests have theirs at the same time."""
+"""Finds processes on this machine, among those of other tests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from environments.conformance.check import wait_until
 
 
 def processes_with(argument: str) -> list[psutil.Process]:
-    """Return the processes that have a text among their arguments, or in one of them."""
+    """Return the processes with a text in their arguments."""
     found = []
-    for folder in Path("/proc").iterdir():  # psutil looks at each in a tenth of the speed
+    for folder in Path("/proc").iterdir():  # psutil takes ten times as long
         with contextlib.suppress(OSError, psutil.NoSuchProcess):
             if folder.name.isdigit() and argument.encode() in (folder / "cmdline").read_bytes():
                 found.append(psutil.Process(int(folder.name)))
@@ -22,7 +22,7 @@ def processes_with(argument: str) -> list[psutil.Process]:
 
 
 def sleepers(seconds: str) -> list[psutil.Process]:
-    """Return the processes that are a `sleep` of so many seconds."""
+    """Return the processes that are `sleep SECONDS`."""
     return [process for process in processes_with(seconds) if _arguments(process) == ["sleep", seconds]]
 
 
@@ -33,7 +33,7 @@ def _arguments(process: psutil.Process) -> list[str]:
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a process has ended, though nobody may have asked for its exit code yet."""
+    """Return True once a process has ended, reaped or not."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -41,7 +41,7 @@ def is_dead(pid: int) -> bool:
 
 
 def all_gone(argument: str) -> bool:
-    """Whether no process has a text in its arguments, at the latest after two seconds."""
+    """Return True if within two seconds no process is left with a text in its arguments."""
     return wait_until(lambda: not processes_with(argument), 2)
 
 

@@ -1,4 +1,4 @@
-"""A project in an environment, in which scripts of examples/scripts run as a model would have written them."""
+"""A project directory in an environment, for the scripts of examples/scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Project:
             self.env.write_bytes(f"{self.path}/{name}", content if isinstance(content, bytes) else content.encode())
 
     def run(self, script: str) -> ExecutionResult:
-        """Run a script in the project's directory; `/project` is that."""
+        """Run a script of examples/scripts in the project's directory, in place of `/project`."""
         self.env.execute(f"cd {self.path}")
         code = (SCRIPTS / script).read_text().replace("/project", self.path)
         return execute_code(code, env=self.env)

@@ -1,4 +1,4 @@
-"""A user at a terminal, which is a real pseudo-terminal, and a program that has it as its own."""
+"""A real pseudo-terminal with a program on it, for tests that type and read like a user."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 _TAKES_THE_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
-"""A session leader without a terminal gets the first one that it opens."""
+"""A session leader's first opened terminal becomes its controlling terminal."""
 PATIENCE = 90.0
-"""Seconds to wait for what is to be seen, on a loaded machine."""
+"""Time-out of a wait in seconds, for a loaded machine."""
 
 
 class TerminalUser:
-    """Types and looks.
+    """Starts a program on a terminal, types, and reads the screen.
 
     Args:
-        words: The program that has the terminal.
-        variables: Its environment.
-        folder: Where it runs.
+        words: The program and its arguments.
+        variables: Its environment variables.
+        folder: Its working directory.
         rows: Lines of the window.
         columns: Characters in each.
     """
@@ -36,10 +36,10 @@ class TerminalUser:
         self._open: list[int] = [self._screen, self._theirs]
         self.resize(rows, columns)
         self.initial_settings = self.settings()
-        """Those of the terminal before the program."""
+        """Terminal settings before the program's start."""
         self._seen = b""
         self.all = b""
-        """All that was ever shown."""
+        """The whole output."""
         self.program = subprocess.Popen(
             ["/bin/sh", "-c", _TAKES_THE_TERMINAL, os.ttyname(self._theirs), *words],
             stdin=subprocess.DEVNULL,
@@ -51,7 +51,7 @@ class TerminalUser:
         )
 
     def resize(self, rows: int, columns: int) -> None:
-        """Make the window another size."""
+        """Change the window's size."""
         termios.tcsetwinsize(self._screen, (rows, columns))
 
     def type(self, text: str) -> None:
@@ -59,7 +59,7 @@ class TerminalUser:
         os.write(self._screen, text.encode())
 
     def expect(self, pattern: str) -> str:
-        """Wait until a regular expression matches what was shown since the last time, and return the match."""
+        """Wait until a regular expression matches the output since the last match, and return the match."""
         deadline = time.monotonic() + PATIENCE
         while not (found := re.search(pattern.encode(), self._seen)):
             assert self._look(deadline), f"{pattern!r} is not shown: {self._seen!r}"
@@ -67,7 +67,7 @@ class TerminalUser:
         return found[0].decode()
 
     def _look(self, deadline: float) -> bool:
-        """Take in what is shown next. False if the program has ended, or it takes too long."""
+        """Read the next output. Return False if the program has ended, or at the deadline."""
         while time.monotonic() < deadline:
             ended = self.program.poll() is not None
             if select.select([self._screen], [], [], 0 if ended else 0.05)[0]:
@@ -88,12 +88,12 @@ class TerminalUser:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room left for what is to be shown."""
+        """True if the terminal's output buffer is full."""
         return not select.select([], [self._theirs], [], 0)[1]
 
     @property
     def has_initial_settings(self) -> bool:
-        """Whether the terminal's settings are those it had before the program."""
+        """True if the terminal's settings are the initial ones."""
         return self.settings() == self.initial_settings
 
     def settings(self) -> list[Any]:
@@ -101,17 +101,17 @@ class TerminalUser:
         return termios.tcgetattr(self._theirs)
 
     def set(self, settings: list[Any]) -> None:
-        """Give the terminal other settings."""
+        """Change the terminal's settings."""
         termios.tcsetattr(self._theirs, termios.TCSANOW, settings)
 
     def leave(self) -> None:
-        """Shut the window."""
+        """Close the terminal's window."""
         for descriptor in self._open:
             os.close(descriptor)
         self._open = []
 
     def close(self) -> None:
-        """Be done, also with a program that is not."""
+        """Kill the program, and close the window."""
         with self.program:
             self.program.kill()
         self.leave()

@@ -1,4 +1,4 @@
-"""Tests of a Python that stays, for any environment with a stream that goes both ways: `anywhere` is a fixture."""
+"""Tests of Python sessions, for any environment with an interactive stream. The importer has a fixture `anywhere`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_interrupted_is_ended(python: PythonSession) -> None:
     stubborn = (
         "w = 1\nwhile True:\n    try: __import__('time').sleep(60)\n    except KeyboardInterrupt: print('not me')"
     )
-    python.execute("1")  # within its time, a loaded machine may not even start the Python
+    python.execute("1")  # on a loaded machine, the Python may not start within the time-out
     began = time.monotonic()
     result = python.execute(stubborn, timeout=0.5)
     assert time.monotonic() - began < 60

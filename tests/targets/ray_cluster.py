@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine, in processes of its own: `python -m targets.ray_cluster`."""
+"""A Ray cluster of two nodes on this machine, as a child: `python -m targets.ray_cluster`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parents[1]
 NODE = {"num_cpus": 2, "object_store_memory": 100_000_000}
 QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
-"""Has a node that is gone noticed in seconds."""
+"""Health checks that find a lost node within seconds."""
 
 
 @dataclass
 class RayCluster:
-    """A cluster whose second node can be killed and come again."""
+    """A cluster with a second node to kill and to add again."""
 
     process: subprocess.Popen[str]
     address: str
     session: Path
-    """Where its logs and sockets are."""
+    """Directory of logs and sockets."""
     second: str
-    """What tasks on its second node have as RAY_RAYLET_PID."""
+    """RAY_RAYLET_PID of tasks on the second node."""
 
     def kill_second_node(self) -> None:
         self._do("kill")
@@ -47,10 +47,10 @@ class RayCluster:
 
 @contextlib.contextmanager
 def ray_cluster(folder: Path) -> Iterator[RayCluster]:
-    """Start one, and end it.
+    """Run a cluster for the block.
 
     Args:
-        folder: Takes what it says, and is the home of who started it.
+        folder: Directory of the log and of HERMES_HOME.
     """
     own = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(TESTS), "HERMES_HOME": str(folder / "home")}
     log = folder / "ray.log"
@@ -72,7 +72,7 @@ def ray_cluster(folder: Path) -> Iterator[RayCluster]:
         try:
             yield RayCluster(process, address, Path(session), second)
         finally:
-            process.stdin.close()  # which ends it
+            process.stdin.close()  # ends the cluster
 
 
 def main() -> None:

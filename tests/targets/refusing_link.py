@@ -1,4 +1,4 @@
-"""A link to an engine that is too busy: it answers some requests by itself, as a busy engine does."""
+"""A proxy to an engine. It refuses chosen requests, as a busy engine does."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ _IDS = re.compile(r"[0-9a-f]{64}|\?.*")
 
 
 class RefusingLink(EngineLink):
-    """One that knows what the engine was asked for, and refuses some of it. Arguments are those of `EngineLink`."""
+    """An `EngineLink` with a record of requests and with refusals on demand."""
 
     def __init__(self, path: Path, target: str) -> None:
         self.requests: list[str] = []
-        """What was asked for, such as `POST /containers/create`, without ids."""
+        """Requests such as `POST /containers/create`, without ids."""
         self._refusals, self._status, self._words = 0, 503, ""
         super().__init__(path, target)
 
     def refuse(self, words: str, times: int, status: int = 503) -> None:
-        """Answer the next requests with these words in their path with an error of the engine."""
+        """Refuse a number of requests with these words in their path."""
         self._words, self._refusals, self._status = words, times, status
 
     def requested(self, here: socket.socket, data: bytes) -> bool:
-        """Note what is asked for, and answer it if it is to be refused."""
         asked = [f"{verb.decode()} {_IDS.sub('', path.decode())}" for verb, path in _REQUEST.findall(data)]
         self.requests += asked
         if self._refusals and any(self._words in each for each in asked):

@@ -1,4 +1,4 @@
-"""What a pool asks of an environment, on each backend: to begin anew after a use, and to report that it is lost."""
+"""A check of `renew` and `is_ready`, the needs of a pool, for any backend."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LOOK = 'echo "${LEFT-none} ${LEFT_VARIABLE-none}"; command -v left; pwd'
 
 
 def grep_processes(word: str) -> str:
-    """Return a command that prints the processes with a word among their arguments, and does not print itself."""
+    """Return a command that prints the other processes with a word in their arguments."""
     return f"grep -ls '[{word[0]}]{word[1:]}' /proc/[0-9]*/cmdline"
 
 
 def check_renew(subject: Subject, nap: str) -> None:
-    """Nothing of the use before is left, neither state nor processes nor files of ours."""
+    """Check that `renew` leaves no state, process or internal file of the use before."""
     with subject.make() as env:
         assert not env.is_ready, "nothing was started"
         env.prepare()
@@ -37,7 +37,7 @@ def check_renew(subject: Subject, nap: str) -> None:
         assert env.execute(LOOK).output == f"none none\n{began}"
         assert env.session("other").execute("echo ${LEFT-none}").output == "none\n"
         assert env.execute(f"ls {scratch}").exit_code != 0
-        assert env.execute("wc -c", stdin="x" * 200_000).output.strip() == "200000", "by another directory of ours"
+        assert env.execute("wc -c", stdin="x" * 200_000).output.strip() == "200000", "with a new scratch directory"
         if subject.lose_target:
             subject.lose_target(env)
             assert until(lambda: not env.is_ready)

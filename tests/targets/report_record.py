@@ -1,4 +1,4 @@
-"""Records of runs, written as docs/records.md says, to be read and shown."""
+"""Writes records of runs, in the format of docs/records.md, for tests of readers and reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGIN = 1_760_000_000.0
 
 
 class RecordFile:
-    """Writes a record as docs/records.md says, at times of one's choice."""
+    """A record in the format of docs/records.md, with chosen times."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class RecordFile:
         self.lines.append(json.dumps(line) + "\n")
 
     def saved(self, torn: str = "") -> str:
-        """Write the file, with a last line that is torn where one is given, and return its path."""
+        """Write the file, with an incomplete last line `torn`, and return its path."""
         self.path.write_text("".join([*self.lines, torn]), encoding="utf-8")
         return str(self.path)
 
@@ -54,7 +54,7 @@ class RecordFile:
 
 
 def write_small(record: RecordFile) -> None:
-    """Ten events: a start, a script with four calls (one of which fails, one runs a command), and three commands."""
+    """Write ten events: a start, a script with four calls (one fails, one runs a command), and three commands."""
     record.begin_run()
     record.whole("start", "local", 0.01, 0.2)
     script = record.begin("script", "report.py", 0.25, script="import os\nprint('counted')\n", mode="project")

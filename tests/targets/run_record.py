@@ -1,4 +1,4 @@
-"""A record of a run, to look at what is in it."""
+"""Reads the record of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class RecordedSpan:
-    """One thing, with its two events as one."""
+    """A span of a record: its begin and end events as one mapping."""
 
     begin: Event
     end: Event
@@ -21,12 +21,12 @@ class RecordedSpan:
         return self.end[key] if key in self.end else self.begin[key]
 
     def get(self, key: str) -> Any:
-        """Return a value; None if there is none."""
+        """Return a value, or None."""
         return self.end.get(key, self.begin.get(key))
 
 
 class RunRecord:
-    """What a file holds now."""
+    """The present content of a record file."""
 
     def __init__(self, path: Path) -> None:
         self.text = path.read_text()
@@ -39,20 +39,20 @@ class RunRecord:
         return [each for each in self.events if each["event"] == event]
 
     def kind(self, kind: str) -> list[RecordedSpan]:
-        """Return the things of one kind, in the order in which they began."""
+        """Return the spans of a kind, in the order of their begin."""
         return [each for each in self.all if each.begin["kind"] == kind]
 
     def one(self, kind: str) -> RecordedSpan:
-        """Return the only thing of a kind."""
+        """Return the only span of a kind."""
         (found,) = self.kind(kind)
         return found
 
     def last(self, kind: str) -> RecordedSpan:
-        """Return the last thing of a kind that began."""
+        """Return the last begun span of a kind."""
         return self.kind(kind)[-1]
 
     def ways_down(self) -> list[list[str]]:
-        """Return for each thing the kinds from the outermost to its own."""
+        """Return the kinds from the outermost span down, for each span."""
         known = {each.begin["id"]: each.begin for each in self.all}
 
         def way(event: Event) -> list[str]:

@@ -1,10 +1,10 @@
-"""Scripts whose ends, and what they do, would show how they were started."""
+"""Scripts whose ends and deeds would show a difference in how they were started."""
 
 from __future__ import annotations
 
 
 def _scripts(text: str) -> dict[str, str]:
-    """Return scripts by the name that stands above each."""
+    """Return scripts by the name above each."""
     parts = (part.split("\n", 1) for part in text.split("### ")[1:])
     return {name: code.strip("\n") + "\n" for name, code in parts}
 
@@ -254,7 +254,7 @@ asyncio.run(main())
 """) | {
     "a zero byte": "x = 1\nprint('\0')\n",
 }
-"""How a script may end."""
+"""Possible ends of a script."""
 
 DOES = _scripts(r"""
 ### spawn
@@ -421,4 +421,4 @@ import argparse
 print(argparse.ArgumentParser().prog)
 argparse.ArgumentParser().parse_args()
 """)
-"""What a script may do in which its start might show."""
+"""Deeds of a script that might show how it was started."""

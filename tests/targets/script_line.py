@@ -1,4 +1,4 @@
-"""A whole line from a script to its tools: handlers, dispatcher, transport and stub."""
+"""An RPC channel from a script to its tools: handlers, dispatcher, transport and stub."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from rpc import (
 )
 
 BEGIN = "import os, sys\nimport hermes_tools as h\n"
-"""What each script begins with."""
+"""The first lines of each script."""
 
 
 class FaultyEnvironment:
-    """A real environment, with a function that sees each command first and may change it, answer it or raise."""
+    """A real environment. A function sees each command first, and may change it, return its result or raise."""
 
     def __init__(self, env, intervene):
         self._env = env
@@ -65,7 +65,7 @@ async def _started(transport, place, _):
 
 
 class Line:
-    """One over a Unix socket, or over a queue of files if there is an environment. Scripts here have it in common."""
+    """A channel over a Unix socket, or over a file queue in an environment, shared by its scripts."""
 
     def __init__(self, directory, handlers, env=None, max_calls=50, wake=True, **options):
         self.directory = directory
@@ -112,7 +112,7 @@ class Line:
 
 
 class RelayedLine:
-    """One over the relay of a script's boot program. Each script has one of its own."""
+    """A channel over the relay of a script's boot program, new for each script."""
 
     def __init__(self, handlers, env, max_calls=50):
         self._handlers, self._env, self._max_calls = handlers, env, max_calls
@@ -148,7 +148,7 @@ def local_env():
 
 @pytest.fixture
 def open_line(tmp_path):
-    """Open lines, and check that each leaves no thread behind."""
+    """Opens channels, and checks that no thread is left of them."""
     lines = []
 
     def open_one(handlers, env=None, max_calls=50, relay=False, below="", **options):
@@ -160,14 +160,14 @@ def open_line(tmp_path):
     yield open_one
     for line in lines:
         line.close()
-    wait_until(lambda: rpc_threads() == [], 60)  # what closes waits for a loaded machine so long and no longer
+    wait_until(lambda: rpc_threads() == [], 60)
     assert rpc_threads() == []
 
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
-    """Load a stub into this process, joined to its dispatcher without a transport."""
-    for module in (sys, threading):  # whose hooks it takes
+    """Loads a stub into this process, connected to its dispatcher without a transport."""
+    for module in (sys, threading):  # the stub replaces their hooks
         monkeypatch.setattr(module, "excepthook", module.excepthook)
 
     def load_one(token="token", place="", max_calls=50, tool_errors="return", **handlers):
@@ -187,7 +187,7 @@ def load(tmp_path, monkeypatch):
 
 @pytest.fixture
 def connection(line: Line) -> Iterator[socket.socket]:
-    """A connection to the socket of `line`, which the test makes, with nothing sent over it."""
+    """An unused connection to the socket of the test's fixture `line`."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
         connected.connect(socket_path(line))
         connected.settimeout(30)
@@ -195,12 +195,12 @@ def connection(line: Line) -> Iterator[socket.socket]:
 
 
 def socket_path(line: Line) -> str:
-    """Return the path of the socket that a script of a line connects to."""
+    """Return the path of a channel's socket."""
     return str(line.place)
 
 
 def connect(line: Line, count: int) -> list[socket.socket]:
-    """Return connections to the socket of a line, over which nothing has been sent."""
+    """Return unused connections to a channel's socket."""
     path = str(Path(socket_path(line)).parent / "socket")
     connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
     for each in connections:

@@ -1,4 +1,4 @@
-"""What a script sees and how it ends, through `execute_code` and as the same Python has it without us."""
+"""Compares a script's view and end, through `execute_code` and in a plain `python script.py`."""
 
 from __future__ import annotations
 
@@ -88,20 +88,20 @@ view = {
 }
 print(json.dumps(view, default=str))
 '''
-"""A script that prints what it sees."""
+"""A script that prints its view of the process and the interpreter."""
 
 PLAIN = "00"
 
 
 def start_plainly(patch: pytest.MonkeyPatch) -> None:
-    """Have scripts run as `python -u script.py` in a directory that holds nothing else, without our boot program."""
+    """Run scripts as `python -u script.py` in an otherwise empty directory, without the boot program."""
     patch.setattr(Staging, "stage_here", _stage_here)
     patch.setattr(Staging, "boot_command", _boot_command)
     patch.setattr(start, "script_command", _begun_command)
 
 
 def _begun_command(argv: str, directory: str, *args: Any) -> str:
-    """Return what `script_command` does, behind what stages the script and says that it has begun."""
+    """Return the commands that stage the script and report its begin, followed by the result of `script_command`."""
     before, words = argv.split("\0")
     return before + script_command(words, directory, *args)
 
@@ -132,7 +132,7 @@ def _boot_command(self: Any, files: dict[str, bytes], mode: str, arguments: Any,
 
 
 def ran(env: BaseEnvironment, code: str, *, plainly: bool, **options: Any) -> ExecutionResult:
-    """Run a script, and return its result with what differs from run to run replaced."""
+    """Run a script, and return its result with ids and addresses masked."""
     with pytest.MonkeyPatch.context() as patch:
         if plainly:
             start_plainly(patch)
@@ -151,17 +151,17 @@ def _masked(text: str) -> str:
 
 
 def view(env: BaseEnvironment, *, plainly: bool, **options: Any) -> dict[str, Any]:
-    """Return what a script sees."""
+    """Return a script's view."""
     result = ran(env, VIEW, plainly=plainly, argv=["a", "b c", ""], **options)
     assert result.status == "success", result.output
     found: dict[str, Any] = json.loads(result.output)
-    found["variables"].pop("OLDPWD", None)  # which the shell that starts it without us has set
+    found["variables"].pop("OLDPWD", None)  # set by the shell of the plain run
     found["shown variables"] = [each for each in found["shown variables"] if not each.startswith("OLDPWD=")]
     return found
 
 
 def differences(env: BaseEnvironment, **options: Any) -> dict[str, tuple[Any, Any]]:
-    """Return what a script sees without us and through us, where that differs, but for what differs on purpose."""
+    """Return the differences of a script's view, plain and through `execute_code`, except the intended ones."""
     plain, ours = view(env, plainly=True, **options), view(env, plainly=False, **options)
     assert plain.keys() == ours.keys()
     found = {name: (plain[name], ours[name]) for name in plain if plain[name] != ours[name]}
@@ -173,7 +173,7 @@ def differences(env: BaseEnvironment, **options: Any) -> dict[str, tuple[Any, An
         found.pop("path", None)
     if ours["meta path"][1:] == plain["meta path"]:
         found.pop("meta path", None)
-    if {*ours["modules"]} - {*plain["modules"]} <= {"linecache"} and is_forked:  # of 3.13 itself, for its `-c`
+    if {*ours["modules"]} - {*plain["modules"]} <= {"linecache"} and is_forked:  # imported by 3.13 for `-c`
         for name in ("modules", "files of modules"):
             found.pop(name, None)
     if is_forked and is_strict and ours["cwd"] == ours["variables"]["PWD"]:
@@ -182,28 +182,28 @@ def differences(env: BaseEnvironment, **options: Any) -> dict[str, tuple[Any, An
 
 
 ON_PURPOSE = {
-    "importers": "the interpreter has not looked into the session's directory, and into ours before it was made",
-    "directory": "what stands beside the script there",
+    "importers": "the interpreter has cached the script's directory before it existed, and not the session's",
+    "directory": "the staged files beside the script",
 }
-"""What a script sees that is another everywhere. Path, finders and, in strict mode, PWD are checked more closely."""
+"""Intended differences on every backend. Path, finders and, in strict mode, PWD are checked more closely."""
 FORKED = {
     "shown arguments": "a process list shows the program that the script was forked from",
     "frames": "one frame is below the script's",
     "stack": "one frame is below the script's",
 }
-"""What is another where it is forked from a process that was started before its files were there."""
+"""Differences of a script forked from a process that is older than the script's files."""
 ENDS_FORKED = {
-    "a zero byte": "its source is compiled from memory, of which the compiler speaks in other words",
-    "an unknown encoding": "its source is compiled from memory, of which the compiler speaks in other words",
-    "a hook that fails": "a frame of ours is shown that calls the hook",
-    "no hook": "without a hook, the frame that is below the script's is shown",
+    "a zero byte": "the source is compiled from memory, with another message of the compiler",
+    "an unknown encoding": "the source is compiled from memory, with another message of the compiler",
+    "a hook that fails": "the frame that calls the hook is shown",
+    "no hook": "without a hook, the frame below the script's is shown",
     "a deep recursion": "one frame is below the script's",
 }
-"""Ends that look otherwise there."""
+"""Ends that differ for a forked script."""
 
 
 def ends(env: BaseEnvironment, names: Collection[str] | None = None, **options: Any) -> dict[str, tuple[Any, Any]]:
-    """Return how scripts end without us and through us, where that differs."""
+    """Return the scripts whose end differs, plain and through `execute_code`."""
     found = {}
     for name, code in {**ENDS, **DOES}.items():
         if names is not None and name not in names:
@@ -217,7 +217,7 @@ def ends(env: BaseEnvironment, names: Collection[str] | None = None, **options: 
 
 @cache
 def pythons() -> tuple[str, ...]:
-    """Return the Pythons of this machine: one of each version that is found."""
+    """Return the Pythons of this machine, one of each version."""
     found = {"{}.{}".format(*sys.version_info): sys.executable}
     for minor in range(6, 20):
         version = f"3.{minor}"
@@ -241,7 +241,7 @@ def version_of(python: str) -> tuple[int, int]:
 
 
 def use(env: BaseEnvironment, python: str, place: str) -> None:
-    """Have the session's active environment be one in a directory, with a Python that is elsewhere."""
+    """Activate a virtual environment in the session: a directory with a link to a Python."""
     word = shlex.quote(place)
     made = f"mkdir -p {word}/bin && ln -sfn {shlex.quote(python)} {word}/bin/python"
     assert env.execute(f"unset CONDA_PREFIX PYTHONPATH; {made} && export VIRTUAL_ENV={word}").ok

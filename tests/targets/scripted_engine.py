@@ -1,4 +1,4 @@
-"""An engine of a batch whose workers do what a test says."""
+"""A batch engine whose results come from a function of the test."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hermes_env.batch import Result, Task
 from hermes_env.batch.engine import Done
 
 Act = Callable[[Task, int], Result | None]
-"""Is given a task and how often that was started; returns its result, or None for one that runs until it is ended."""
+"""Receives a task and the number of its starts; returns its result, or None to run until `end`."""
 
 
 class ScriptedEngine:
-    """Ends each task at once as `act` says, in another thread.
+    """Ends each task at once with the result of `act`, in another thread.
 
     Args:
-        act: Says what comes of a task.
+        act: Decides the result of a task.
     """
 
     def __init__(self, act: Act) -> None:
@@ -24,9 +24,9 @@ class ScriptedEngine:
         self._held: dict[int, tuple[Task, Done]] = {}
         self._lock = threading.Lock()
         self.started: list[str] = []
-        """The ids of the tasks, as often as they were started."""
+        """Ids of the started tasks; a task started twice is there twice."""
         self.most = 0
-        """How many were held at the same time."""
+        """Maximum of tasks that ran at the same time."""
         self.closed = False
 
     def start(self, worker: int, task: Task, done: Done) -> None:
@@ -42,12 +42,12 @@ class ScriptedEngine:
 
     @property
     def held(self) -> list[str]:
-        """The ids of the tasks that run."""
+        """Ids of the running tasks."""
         with self._lock:
             return [task.id for task, _ in self._held.values()]
 
     def end(self, name: str, status: str = "success") -> None:
-        """End a task that runs."""
+        """End a running task."""
         with self._lock:
             worker = next(worker for worker, (task, _) in self._held.items() if task.id == name)
             task, done = self._held.pop(worker)

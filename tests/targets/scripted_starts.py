@@ -1,4 +1,4 @@
-"""A backend whose targets come up, hang or fail as a test wants it."""
+"""A backend whose starts succeed, hang or fail as a test decides."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ BACKEND = f"{__name__}:ScriptedStartEnvironment"
 
 
 class StartScript:
-    """What the starts of one test come to, and what there has been."""
+    """The outcomes of a test's starts, and counters of them."""
 
     def __init__(self) -> None:
         self.errors: deque[Exception] = deque()
-        """What the next starts raise, one after the other."""
+        """Errors of the next starts, in turn."""
         self.always: Exception | None = None
-        """What all others raise."""
+        """The error of all other starts."""
         self.may_start = threading.Event()
-        """Starts hang until it is set."""
+        """Starts hang until this event is set."""
         self.may_start.set()
         self.tries = self.starting = self.most_starting = self.up = self.most_up = 0
         self.together: list[int] = []
-        """How many starts were under way when each of them began."""
+        """Number of starts in progress at the beginning of each start."""
         self.shells: dict[str, list[int]] = {}
-        """The process ids of the shells of each environment, by its task."""
+        """Process ids of each environment's shells, by task."""
         self._lock = threading.Lock()
 
     def start(self) -> None:
@@ -59,7 +59,7 @@ class StartScript:
                 self.starting -= 1
 
     def lose(self) -> None:
-        """Kill all shells there have been, as what kills a target does."""
+        """Kill all shells, as the loss of a target does."""
         killed = [*itertools.chain.from_iterable(self.shells.values())]
         for pid in killed:
             with contextlib.suppress(ProcessLookupError):
@@ -72,7 +72,7 @@ class StartScript:
 
 
 class ScriptedStartEnvironment(PersistentShellEnvironment):
-    """This machine, which counts as one target more with each environment."""
+    """A local backend. Each environment counts as a target of its own."""
 
     same_machine = True
     starts: ClassVar[StartScript]

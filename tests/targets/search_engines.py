@@ -1,4 +1,4 @@
-"""Searches with ripgrep, and with grep where the target has no ripgrep."""
+"""Selects the search engine: ripgrep, or grep for a target without ripgrep."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 @contextlib.contextmanager
 def with_engine(engine: Engine, folder: Path) -> Iterator[None]:
-    """Have environments of this machine find ripgrep, or no ripgrep, in PATH.
+    """Put ripgrep into PATH, or take it out, for local environments.
 
     Args:
-        engine: The engine that is to be found.
-        folder: An empty folder, which takes links to programs.
+        engine: The engine to find.
+        folder: An empty directory for links to programs.
     """
     with pytest.MonkeyPatch.context() as patch:
         if engine == "ripgrep":

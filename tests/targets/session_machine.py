@@ -1,4 +1,4 @@
-"""The session against a model of its state: commands, faults and losses in any order, as a state machine."""
+"""A state machine of a session and its model: commands, faults and losses in any order."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ VARIABLES = ("HX_A", "HX_B")
 FUNCTIONS = ("hx_f", "hx_g")
 ALIASES = ("hx_p", "hx_q")
 DIRECTORIES = ("one", "two words", "it's", "link")
-"""The last is a link to the first, which is a directory of its own to a shell."""
+"""The last is a link to the first, and a different directory for a shell."""
 PLAIN_OPTIONS = ("allexport", "errexit", "noclobber", "noglob", "nounset")
 BASH_OPTIONS = (*PLAIN_OPTIONS, "pipefail", "posix")
 WORDS = ("", "word", "two  words", 'it\'s "$HOME" `x` \\', "line\nbreak", "ümläut*")
 LONG = 600
-"""Seconds in which a command that is not to be ended has to end on any machine."""
+"""Time-out in seconds of commands that end by themselves."""
 
 
 # The model.
@@ -45,13 +45,13 @@ LONG = 600
 
 @dataclass
 class SessionModel:
-    """What a session holds."""
+    """The expected state of a session."""
 
     cwd: str
     mask: str
     old_cwd: str | None = None
     variables: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """Values, each with whether it is exported."""
+    """Values with True for an exported variable."""
     functions: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     options: set[str] = field(default_factory=set)
@@ -69,7 +69,7 @@ class SessionModel:
             self.functions, self.aliases = {}, {}
 
     def report(self) -> str:
-        """Return what `REPORT` prints."""
+        """Return the output of `REPORT`."""
         values = [self.variables.get(name, ("unset", True)) for name in VARIABLES]
         lines = [self.cwd, *(value for value, _ in values), *(value if out else "unset" for value, out in values)]
         lines += [self.functions.get(name, "none") for name in FUNCTIONS]
@@ -92,7 +92,7 @@ REPORT = "\n".join(
 )
 
 
-# What a command changes.
+# Changes by commands.
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Define:
     name: str
     word: str
     here: bool = False
-    """Whether the word is in a here-document, which a shell that reports its functions has to put behind the line."""
+    """True if the word is in a here-document: a shell that reports its functions has to print it after the line."""
 
     def text(self, model: SessionModel, root: str) -> str:
         if self.here:
@@ -172,7 +172,7 @@ class Option:
 
     def text(self, model: SessionModel, root: str) -> str:
         if self.name == "posix" and not self.on:
-            return "set +o posix; shopt -s expand_aliases"  # which a bash then forgets
+            return "set +o posix; shopt -s expand_aliases"  # bash loses it with posix
         return f"set {'-' if self.on else '+'}o {self.name}"
 
     def apply(self, model: SessionModel, root: str) -> None:
@@ -217,7 +217,7 @@ places = st.none() | st.sampled_from(DIRECTORIES)
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command ends: `return`, `fail` or `exit`."""
+    """The end of a command: `return`, `fail` or `exit`."""
 
     how: str = "return"
     code: int = 0
@@ -238,18 +238,18 @@ endings = st.just(Ending()) | st.builds(Ending, st.sampled_from(("fail", "exit")
 
 @dataclass(frozen=True)
 class Target:
-    """Where a session runs.
+    """A backend for the session.
 
     Args:
         make: Makes an environment.
-        bash: Whether its shell is bash.
-        lose: Makes all that runs there end.
+        bash: True if its shell is bash.
+        lose: Kills all processes of the target.
     """
 
     make: Callable[[], BaseEnvironment]
     bash: bool = True
     reports_late: bool = False
-    """Whether it takes time until the end of a process is known here. What is sent meanwhile ends with it."""
+    """True if the end of a remote process is reported late. Input sent meanwhile is lost."""
     lose: Callable[[BaseEnvironment], None] | None = None
 
 
@@ -262,7 +262,7 @@ class SessionMachine(RuleBasedStateMachine):
         super().__init__()
         self.target = target
         self.rounds = 0
-        """Steps since it was cleaned up, which is more often than is of use else."""
+        """Steps since the last cleanup. The minimum keeps cleanups rare."""
         self.threads = running_threads()
         self.begin()
 
@@ -286,7 +286,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.env.execute("echo no")
 
     def teardown(self) -> None:
-        if self.is_over:  # and something was left
+        if self.is_over:  # `end` has failed at a leftover
             return
         try:
             self.look()
@@ -298,13 +298,13 @@ class SessionMachine(RuleBasedStateMachine):
         self.rounds += 1
         assert self.env.cwd == self.model.cwd
 
-    # What the model says.
+    # The model.
 
     def shell_replaced(self) -> None:
         self.model.shell_replaced(with_functions=self.target.bash)
 
     def command_was_ended(self) -> None:
-        """A bash leaves the command and goes on, another shell ends."""
+        """Bash leaves an ended command and goes on. Another shell ends."""
         if not self.target.bash:
             self.shell_replaced()
 
@@ -316,10 +316,10 @@ class SessionMachine(RuleBasedStateMachine):
     ) -> None:
         found = (result.output, result.exit_code, result.timed_out, result.interrupted, result.cwd)
         expected = (output, exit_code, reason == "timeout", reason == "interrupt", cwd or self.model.cwd)
-        assert found == expected, f"{result} is not {expected}"  # pytest shows nothing of this module's
+        assert found == expected, f"{result} is not {expected}"  # pytest rewrites no assertion of this module
 
     def changed(self, change: Change, place: str | None) -> tuple[str, str]:
-        """Note what a command changes, and return its text and the directory it ends in."""
+        """Apply a change to the model, and return the command's text and last directory."""
         if isinstance(change, Option) and not self.target.bash and change.name not in PLAIN_OPTIONS:
             return ":", self.path(place) or self.model.cwd
         model, where = self.model, (self.model.cwd, self.model.old_cwd)
@@ -414,7 +414,7 @@ class SessionMachine(RuleBasedStateMachine):
     def time_out(self, seconds: float, place: str | None = None) -> None:
         result = self.env.execute("echo so far; sleep 100; echo never", cwd=self.path(place), timeout=seconds)
         self.command_was_ended()
-        # On a loaded machine the time may be up before there is any output.
+        # On a loaded machine the time-out may come before any output.
         assert result.output in ("so far\n", "")
         self.expect(result, result.output, TIMEOUT_EXIT_CODE, "timeout", cwd=result.cwd)
         assert result.cwd == (self.path(place) or self.model.cwd) or not result.output
@@ -475,7 +475,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.expect(self.env.execute("echo all", timeout=LONG, on_output=run_again), "all\n")
         assert refused == ["all\n"]
 
-    # What happens to the shell between commands.
+    # Faults of the shell between commands.
 
     @rule(word=st.sampled_from(("noise", "noise >&2")))
     def leave_noise(self, word: str) -> None:
@@ -487,7 +487,7 @@ class SessionMachine(RuleBasedStateMachine):
     def kill_shell(self) -> None:
         pid = self.env.execute("echo $$", timeout=LONG).output.strip()
         assert pid.isdigit()
-        # It says what it holds behind a command's end, and is then to read. One that is not reaped yet is dead too.
+        # The shell prints its state report after a command's end, and then blocks in a read. An unreaped one is dead.
         state = f"cut -d ' ' -f 3 /proc/{pid}/stat 2>/dev/null"
         pause = 0.3 if self.target.reports_late else 0
         killed = self.env.execute_oneshot(
@@ -502,7 +502,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     def lose_target(self) -> None:
         assert self.target.lose
-        self.env.execute(":", timeout=LONG)  # what a shell holds it says behind a command's end
+        self.env.execute(":", timeout=LONG)  # the state report of the command before has arrived
         self.target.lose(self.env)
         self.shell_replaced()
 
@@ -515,7 +515,7 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 def marked(env: BaseEnvironment) -> list[psutil.Process]:
-    """Return the processes of an environment. Those that are not reaped yet have nothing to be told by."""
+    """Return the processes of an environment. Zombies have no environment variables, and are left out."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -525,7 +525,7 @@ def marked(env: BaseEnvironment) -> list[psutil.Process]:
 
 
 def kill_all(env: BaseEnvironment) -> None:
-    """Kill all that runs in an environment, also what is being opened just now."""
+    """Kill all processes of an environment, also shells that are being opened."""
 
     def nothing_was_left() -> bool:
         found = marked(env)
@@ -537,7 +537,7 @@ def kill_all(env: BaseEnvironment) -> None:
     assert wait_until(nothing_was_left)
 
 
-# Where it runs without an engine.
+# Backends without an engine.
 
 
 @contextlib.contextmanager
@@ -555,18 +555,18 @@ def per_command(cwd: Path) -> Iterator[Target]:
     def lose(env: BaseEnvironment) -> None:
         assert isinstance(env, PerCommandLocal)
         env.lose()
-        with contextlib.suppress(EnvironmentLostError):  # whether a command has begun cannot be known there
+        with contextlib.suppress(EnvironmentLostError):  # it is unknown there if a command has begun
             env.execute_oneshot(":")
 
     yield Target(lambda: local_shells.per_command(cwd), lose=lose)
 
 
 def run_sessions(target: Target, sessions: int, steps: int) -> None:
-    """Try a number of sessions of so many steps each."""
+    """Run a number of random sessions."""
     found = settings(
         max_examples=sessions,
         stateful_step_count=steps,
-        phases=[Phase.generate],  # to make a failure shorter would take minutes
+        phases=[Phase.generate],  # shrinking a failure would take minutes
         suppress_health_check=list(HealthCheck),
         database=None,
     )

@@ -1,4 +1,4 @@
-"""Signals to this process."""
+"""Raising signal handlers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextlib.contextmanager
 def raising_at(number: int, error: type[BaseException]) -> Iterator[None]:
-    """Have a signal raise an error in the main thread in the block."""
+    """Install a handler for the block. The handler raises an error in the main thread."""
 
     def ring(number: int, frame: FrameType | None) -> None:
         raise error

@@ -1,4 +1,4 @@
-"""A server that takes every connection and never says a word, as a firewall or a dead machine seems to."""
+"""A server that accepts every connection and sends no byte, like a firewall or a dead machine."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NamedTuple
 
 
 class Silent(NamedTuple):
-    """Such a server, while it runs."""
+    """A running silent server."""
 
     port: int
     reached: threading.Event
-    """Set when somebody has connected."""
+    """Set by the first connection."""
 
 
 @contextlib.contextmanager
 def silent_server() -> Iterator[Silent]:
-    """Run one on a port of this machine."""
+    """Run a silent server on a loopback port."""
     reached = threading.Event()
     taken: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -1,4 +1,4 @@
-"""An engine with its records, temporary files and kept files under a directory of the test's own."""
+"""A Singularity engine whose records, temporary and kept files are in a directory of the test."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ NOBODY = 65534
 
 @dataclass(frozen=True)
 class Engine:
-    """What tests run on."""
+    """The engine, its images and its directory."""
 
     images: Singularity
     state: Path
-    """Where all that the engine and we keep here goes."""
+    """Directory of all files of the engine and of this package."""
 
     def make(self, **settings: object) -> SingularityEnvironment:
-        """Build an environment over the sandbox, if no other image is given."""
+        """Create an environment, by default over the sandbox image."""
         given = {"image": str(self.images.sandbox), "timeout": 60, **settings}
         return SingularityEnvironment(load_settings("singularity", **given))
 
     def files(self) -> list[Path]:
-        """Return the files that are kept here."""
+        """Return the kept files."""
         return [path for path in self.state.rglob("*") if not path.is_dir()]
 
 
 def engine_in(images: Singularity, state: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """Have the engine and ourselves keep everything below one directory."""
+    """Set the variables for the directories of the engine and of this package."""
     for variable, folder in (("HERMES_HOME", "hermes"), ("APPTAINER_CONFIGDIR", "engine"), ("TMPDIR", "tmp")):
         (state / folder).mkdir()
         monkeypatch.setenv(variable, str(state / folder))
-    monkeypatch.setattr(tempfile, "tempdir", None)  # where TMPDIR is remembered
+    monkeypatch.setattr(tempfile, "tempdir", None)  # its cache of TMPDIR
     return Engine(images, state)
 
 
 @contextlib.contextmanager
 def unprivileged_user(program: Path, monkeypatch: pytest.MonkeyPatch, within: str = "") -> Iterator[None]:
-    """Have the engine run as a user who is not root, and who may not ask systemd for limits.
+    """Run the engine as an unprivileged user without systemd's limits.
 
     Args:
         program: The engine.
-        monkeypatch: Puts it on PATH.
-        within: A command of that user's that runs it.
+        monkeypatch: Puts a wrapper of the engine on PATH.
+        within: A command in front of the engine.
     """
     for variable in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"):
         monkeypatch.delenv(variable, raising=False)
     if os.geteuid() != 0:
         yield
         return
-    # Not in pytest's directory, which no other user may enter.
+    # Other users may not enter pytest's directory.
     folder = Path(tempfile.mkdtemp(prefix="hermes-test-", dir="/tmp"))
     try:
         home = folder / "home"

@@ -1,4 +1,4 @@
-"""SSH servers to test on: one that any user can start, and a link to it that falls silent on demand."""
+"""SSH servers for tests: sshd as any user, sshd in a container, and a link that falls silent on demand."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def free_port() -> int:
 
 
 def settings_over(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings of a backend that is had over SSH, from those of SSH itself."""
+    """Return the settings of a backend over SSH, from those of the SSH backend."""
     full = {name if name.startswith("ssh_") else f"ssh_{name}": value for name, value in settings.items()}
     return {"over": "ssh", **full}
 
 
 class SSHServer:
-    """An sshd of our own on this machine, which lets the current user in by key.
+    """An sshd on this machine, with key login of the current user.
 
     Args:
-        folder: For keys and configuration; it must be empty.
-        options: Further lines of sshd_config, which come first.
-        login_shell: A shell that takes the place of the user's own.
-        sftp: Whether it offers SFTP.
+        folder: An empty directory for keys and configuration.
+        options: More lines of sshd_config, in front of the others.
+        login_shell: A shell in place of the user's own.
+        sftp: True to offer SFTP.
     """
 
     def __init__(self, folder: Path, *, options: str = "", login_shell: str | None = None, sftp: bool = True) -> None:
@@ -70,7 +70,7 @@ class SSHServer:
             f"ListenAddress 127.0.0.1\nPort {self.port}\nPidFile {self.folder}/pid",
             f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {authorized}",
             "UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no",
-            # The user's own start-up files stay out of it: here they may take a third of a second.
+            # Without the user's init files, which take up to a third of a second.
             f"SetEnv HOME={self.home} BASH_ENV=/dev/null",
         ]
         if login_shell:
@@ -86,12 +86,12 @@ class SSHServer:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What `create_environment("ssh", ...)` needs to reach it."""
+        """Settings of `create_environment("ssh", ...)`."""
         return {"host": "127.0.0.1", "port": self.port, "key": str(self.key), "ssh_config": str(self.config)}
 
     @property
     def over(self) -> dict[str, object]:
-        """What another backend needs to have its engine on this machine, over it."""
+        """Settings of a backend whose engine is reached over this server."""
         return settings_over(self.settings)
 
     def start(self) -> None:
@@ -110,14 +110,14 @@ class SSHServer:
         raise RuntimeError((self.folder / "log").read_text())
 
     def kill_connections(self) -> None:
-        """Kill the processes that serve connections, as an out-of-memory killer would. New ones are served."""
+        """Kill the connections' processes, as an out-of-memory killer would. New connections are accepted."""
         for process in self._serving():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
 
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
-        """Have it answer nothing in the block, neither over connections nor to new ones, as behind a dead link."""
+        """Stop the server's processes for the block: old and new connections are silent, as behind a dead link."""
         assert self._child
         processes = [psutil.Process(self._child.pid), *self._serving()]
         for process in processes:
@@ -130,19 +130,19 @@ class SSHServer:
 
     @property
     def connections(self) -> int:
-        """How many connections it serves. For each there is one process, or one above another of the same name."""
+        """Number of connections. Each has one process, or two of the same name, parent and child."""
         parents = {process.pid: process.info["ppid"] for process in self._serving()}
         return len(parents) - len(parents.keys() & parents.values())
 
     def _serving(self) -> list[psutil.Process]:
         assert self._child
         below = {process.pid for process in psutil.Process(self._child.pid).children(recursive=True)}
-        # Those that end by themselves meanwhile are left out.
+        # Processes that end meanwhile are left out.
         everywhere = psutil.process_iter(["name", "ppid"])
         return [process for process in everywhere if process.pid in below and process.info["name"].startswith("sshd")]
 
     def new_host_key(self) -> None:
-        """Give the server another host key, which it shows from its next start on."""
+        """Replace the host key, for the next start."""
         for name in ("host_key", "host_key.pub"):
             (self.folder / name).unlink()
         make_key(self.folder / "host_key")
@@ -160,10 +160,10 @@ class SSHServer:
 
 
 class SSHContainer:
-    """A container with an sshd that lets root and a user named agent in by key, and agent also by password.
+    """A container with sshd. Root and the user `agent` log in by key, `agent` also by password.
 
     Args:
-        folder: For the key and the client's configuration; it must be empty.
+        folder: An empty directory for the key and the client's configuration.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -172,7 +172,7 @@ class SSHContainer:
         from testcontainers.core.container import DockerContainer
         from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-        testcontainers_config.ryuk_disabled = True  # its image can't be had where no registry is reached
+        testcontainers_config.ryuk_disabled = True  # its image needs a registry
         self._key = make_key(folder / "key")
         self._config = folder / "client_config"
         self._config.write_text(f"UserKnownHostsFile {folder}/known_hosts\nGlobalKnownHostsFile none\n")
@@ -189,7 +189,7 @@ class SSHContainer:
 
     @property
     def settings(self) -> dict[str, object]:
-        """What `create_environment("ssh", ...)` needs to reach it, but for the user."""
+        """Settings of `create_environment("ssh", ...)`, without the user."""
         return {
             "host": self._container.get_container_host_ip(),
             "port": self._container.get_exposed_port(22),
@@ -199,15 +199,15 @@ class SSHContainer:
 
     @property
     def over(self) -> dict[str, object]:
-        """What another backend needs to have its engine in it, but for the user."""
+        """Settings of a backend whose engine is in the container, without the user."""
         return settings_over(self.settings)
 
     def run(self, command: str) -> None:
-        """Run a shell command in it, as root."""
+        """Run a shell command in the container as root."""
         run_as_root(self._container.get_wrapped_container().id, command)
 
     def limit_processes(self, limit: int) -> None:
-        """Set how many processes it may have. docker-py has no word for that."""
+        """Set the container's process limit. docker-py lacks this option."""
         container = self._container.get_wrapped_container().id
         subprocess.run(["docker", "update", "--pids-limit", str(limit), container], check=True, capture_output=True)
 
@@ -217,20 +217,20 @@ class SSHContainer:
     def remove(self) -> None:
         if self._running:
             self._container.stop()
-            # testcontainers leaves its sockets to the garbage collector, which complains in whatever test comes next.
+            # testcontainers leaves its sockets to the garbage collector, with a warning in a later test.
             self._container.get_docker_client().client.close()
             self._running = False
 
 
 class Link:
-    """A TCP port that leads to another one, until it is told to go silent."""
+    """A TCP port that forwards to another port, until `go_silent`."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self.turns = 0
-        """How often something was sent to that port behind an answer: what somebody waits for is one of them."""
+        """Round trips: data to the port after data from it."""
         self.connections = 0
-        """How many there have been."""
+        """Connections so far."""
         self._answered = True
         self._silent = threading.Event()
         self._sockets: list[socket.socket] = []
@@ -269,11 +269,11 @@ class Link:
             pass
 
     def go_silent(self) -> None:
-        """Take everything and forward nothing from now on, and tell neither side."""
+        """Read and drop all data from now on, with both connections open."""
         self._silent.set()
 
     def speak(self) -> None:
-        """Forward what comes from now on."""
+        """Forward data from now on."""
         self._silent.clear()
 
     def close(self) -> None:

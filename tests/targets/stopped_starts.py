@@ -1,4 +1,4 @@
-"""Starts that hang, and all the ways to stop one."""
+"""All ways to stop a hanging start."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from environments.errors import StartStoppedError
 from environments.loop import current
 
 Stop = Callable[[BaseEnvironment, Callable[[], object]], StartStoppedError]
-"""Starts an environment, waits for the call, which returns when the start hangs, and stops the start."""
+"""Starts an environment, waits for a call that returns once the start hangs, and stops the start."""
 LONGEST = 30.0
-"""Seconds for what should come at once. What hangs here does so for far longer."""
+"""Time-out of a wait in seconds. Starts here hang far longer."""
 SHORT = 1.0
-"""Seconds that a start may take, where that is what stops it."""
+"""Start limit in seconds."""
 
 
 @contextmanager
 def starting(
     env: BaseEnvironment, within: AbstractContextManager[object] | None = None
 ) -> Iterator[list[TerminalError]]:
-    """Run a first command in another thread, and yield what is to hold its error behind the block."""
+    """Run a first command in another thread, and yield a list that holds its error after the block."""
     errors: list[TerminalError] = []
 
     def work() -> None:
@@ -81,7 +81,7 @@ WAYS: list[Stop] = [by_interrupt, by_its_scope, by_a_limit, by_cleanup]
 
 
 def our_threads() -> list[str]:
-    """The threads of starts that are there, and their tasks."""
+    """Return the names of the starts' threads and tasks."""
     names = [thread.name for thread in threading.enumerate()]
     names += [task.get_name() for task in asyncio.all_tasks(current().loop)]
     return [name for name in names if name.startswith("hermes-start")]

@@ -1,4 +1,4 @@
-"""What a stream brings, taken on the loop thread."""
+"""Records the output and the end of a stream, on the loop thread."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from environments.shell.stream import Stream
 AnyStream = TypeVar("AnyStream", bound=Stream)
 
 LIMIT = 60.0
-"""Seconds by which everything must have come."""
+"""Time-out of a wait in seconds."""
 
 
 class StreamRecorder:
-    """What a stream brings, see `Receiver`."""
+    """A `Receiver` with the data of each channel."""
 
     def __init__(self) -> None:
         self.data = dict.fromkeys(Channel, b"")
@@ -46,7 +46,7 @@ class StreamRecorder:
 
 
 async def converse(stream: AnyStream, conversation: Callable[[AnyStream, StreamRecorder], Awaitable[None]]) -> None:
-    """Start a stream, and talk to it. It is closed then, twice, told of its end once, and takes nothing more."""
+    """Run a conversation on a stream, and close it twice. The stream reports one end, and then refuses writes."""
     recorder = StreamRecorder()
     stream.start(recorder)
     try:

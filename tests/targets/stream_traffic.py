@@ -1,4 +1,4 @@
-"""Counting the streams of an environment, and the round trips over them."""
+"""Counts the streams of environments, and their round trips."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from environments.shell.stream import Channel, Receiver, Stream, Terminal, as_st
 
 
 class Traffic:
-    """What went over all streams together.
+    """Counters over all streams.
 
     Attributes:
-        streams: How many were opened.
-        turns: How often something was sent behind an answer: what a caller waits for is one of them.
+        streams: Opened streams.
+        turns: Round trips: writes that follow a read.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Traffic:
 
 @contextlib.contextmanager
 def count_traffic(backend: type[BaseEnvironment]) -> Iterator[Traffic]:
-    """Count what goes over the streams of all environments of a class that are made in the block."""
+    """Count the traffic of all environments of a class that are created in the block."""
     traffic = Traffic()
     assert issubclass(backend, PersistentShellEnvironment)
     open_stream = backend.open_stream
@@ -71,7 +71,7 @@ def count_traffic(backend: type[BaseEnvironment]) -> Iterator[Traffic]:
 
 
 class _Counted:
-    """Notes that something was answered."""
+    """A receiver that records the arrival of data."""
 
     def __init__(self, receiver: Receiver, answered_once: list[bool]) -> None:
         self._receiver = receiver

@@ -1,4 +1,4 @@
-"""What passes through the command line's streams and terminals, checked on an environment of any backend."""
+"""Checks of the command line's streams and terminals, for any backend."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BYTES = bytes(range(256)) * 4000
 
 
 class Sink:
-    """Keeps what it gets."""
+    """An output kept in memory."""
 
     separate = False
 
@@ -41,20 +41,20 @@ class Sink:
         pass
 
     def shows(self, text: bytes) -> bool:
-        """Wait until some bytes have come."""
+        """Wait for a text in the data."""
         with self.came:
             return self.came.wait_for(lambda: text in self.data, 60)
 
 
 def streamed(environment: BaseEnvironment, command: str, source: int, timeout: float = 60) -> tuple[bytes, Ending]:
-    """Run a command with a descriptor's bytes as its input, and return its output and its end."""
+    """Run a command with a file descriptor as input, and return the output and ending."""
     sink = Sink()
     ending = run_streamed(environment, command, sink, CancelScope(), timeout=timeout, source=source)
     return bytes(sink.data), ending
 
 
 def check_every_byte_passes_both_ways(environment: BaseEnvironment) -> None:
-    """Through a command, and into a file and out of it."""
+    """Pass bytes through a command, and through a file."""
     path = f"{environment.internal.scratch_directory()}/it's new"
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile("w+") as out:
         source.write(BYTES)
@@ -71,15 +71,15 @@ def check_every_byte_passes_both_ways(environment: BaseEnvironment) -> None:
 
 
 def check_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironment, nap: str, timeout: float) -> None:
-    """Its input has no end, and so waits for room."""
+    """Run a command with endless input, which blocks on a full pipe."""
     with open("/dev/zero", "rb") as endless:
         _, ending = streamed(environment, f"sleep {nap}", endless.fileno(), timeout)
     assert (ending.exit_code, ending.timed_out) == (124, True)
     assert all_gone(nap)
 
 
-def check_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str) -> None:
-    """The window has its size there, also once that has changed, and control-C is the command's."""
+def check_a_terminal_passes_its_size_and_control_c(environment: BaseEnvironment, nap: str) -> None:
+    """Run a command on a terminal, change the window's size, and press Ctrl-C."""
     window = Sink()
     screen, terminal = os.openpty()
     termios.tcsetwinsize(screen, (33, 111))

@@ -1,4 +1,4 @@
-"""The threads of this process, of which some are other tests' clients'."""
+"""The threads of this process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 from environments.loop import WorkerThread
 
 OF_EVERY_PROCESS = ("daytona-", "hermes-loop")
-"""How the names begin of threads that outlive an environment: the clients of a service hang up when they like, and our
-own loop is there for all environments of a process. So are worker threads that are idle."""
+"""Name prefixes of threads that outlive an environment: clients of a service close at their own time, and the loop is
+shared by all environments. Idle worker threads stay as well."""
 
 
 def running_threads() -> set[threading.Thread]:
-    """Return the threads there are, but for those that belong to no environment."""
+    """Return the threads, except those independent of environments."""
     return {
         thread
         for thread in threading.enumerate()

@@ -1,4 +1,4 @@
-"""An environment for tools."""
+"""The environment of tests of tools."""
 
 from __future__ import annotations
 

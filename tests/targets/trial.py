@@ -1,11 +1,11 @@
 """An exception in the caller's thread at each moment of one operation: contract line 8, as a program.
 
-A moment is where CPython may run a signal handler that raises: the start of a Python function, or the return of a C
-call. `sys.setprofile` reports both, in the frames of this package and of the libraries below it. An operation is
-called once for each moment, or for a sample of the places in the code, and the exception is raised there. Then the
-next call has to be right in the same thread and in another one, and in the end nothing may be left.
+At a moment, CPython may run a signal handler that raises: the start of a Python function, or the return of a C call.
+`sys.setprofile` reports both, in the frames of this package and of the libraries below. An operation is called for
+each moment, or for a sample of the places in the code, and the exception is raised there. Afterwards the next call
+has to be right, in the same thread and in another. At the end no process, thread, file descriptor or target is left.
 
-Each operation is tried in a process of its own, as a failure leaves locks held, threads that hang and children:
+Each operation is tried in a new process, as a failure leaves held locks, hanging threads and children:
 
     python -m targets.trial '{"backend": "local"}' execute 40
 """
@@ -36,29 +36,29 @@ from targets.threads import running_threads
 
 T = TypeVar("T")
 HUNG = 10.0
-"""Seconds after which a call that takes milliseconds hangs, also on a loaded machine."""
+"""Seconds after which a call counts as hanging; on an idle machine calls take milliseconds."""
 
 
 class Raised(BaseException):
-    """The exception that is raised, as an alarm's handler or control-C would raise one."""
+    """The injected exception, in place of an alarm handler's or a KeyboardInterrupt."""
 
 
 LOOKS = 10
-"""Looks at what is left, before it is taken for left for good. Each goes through all processes."""
+"""Attempts to find no leftover. Each reads all processes."""
 
 Place = str
-"""Where a moment is: what was called, or has returned, from which function."""
+"""The place of a moment: the calling function, and the called or returned one."""
 
 
 def raise_at(place: Place | int | None, call: Callable[[], object]) -> list[Place]:
     """Call a function, and raise `Raised` at a moment of it.
 
     Args:
-        place: The place, whose first moment is meant; or the number of the moment, from 0; None raises nowhere.
+        place: The place, for its first moment; or the number of the moment, from 0; None to raise nowhere.
         call: The function.
 
     Returns:
-        The places of the moments that passed, in their order.
+        The places of the passed moments, in order.
     """
     passed: list[Place] = []
 
@@ -88,7 +88,7 @@ class Hung(Exception):
 
 
 class Caller:
-    """A thread that calls functions, so that one that hangs costs the test no more than `HUNG`."""
+    """A thread that calls functions, so that a hanging call costs a test at most `HUNG` seconds."""
 
     def __init__(self) -> None:
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -100,10 +100,10 @@ class Caller:
             work()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the thread, and return or raise what it returns or raises.
+        """Call a function in the thread, and pass its result or exception on.
 
         Raises:
-            Hung: It did not return in `HUNG` seconds, or an earlier call has not returned yet.
+            Hung: This call or an earlier one did not return within `HUNG` seconds.
         """
         outcome: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
@@ -123,23 +123,23 @@ class Caller:
         return value  # type: ignore[return-value]
 
     def end(self) -> None:
-        """End the thread; one that hangs is left to the end of the program."""
+        """End the thread. A hanging thread ends with the program."""
         self._work.put(None)
         self._thread.join(1)
 
 
 class Trial:
-    """One operation, tried on environments of one kind.
+    """An operation on environments of one kind.
 
     Args:
         settings: Arguments of `create_environment`.
         operation: The operation.
-        most: Places in the code tried at most, always the same of them; None tries every moment.
+        most: Maximum of tried places in the code, the same in each run; None tries every moment.
     """
 
     def __init__(self, settings: Mapping[str, object], operation: Operation, most: int | None) -> None:
         self._word = f"moments{secrets.token_hex(6)}"
-        """A word among the arguments of each long process that the operation starts, and the environments' task."""
+        """A marker in the arguments of the operation's long processes, and the environments' task."""
         self._settings = {**settings, "task_id": self._word}
         self._operation = operation
         self._most = most and min(most, operation.most or most)
@@ -152,7 +152,7 @@ class Trial:
         """Try the moments.
 
         Returns:
-            What the first bad moment has changed for the next call, or what is left in the end; None if nothing.
+            The first bad moment with its effect on the next call, or the leftovers at the end; None if all is right.
         """
         try:
             passed = self._warm()
@@ -162,7 +162,7 @@ class Trial:
             return f"a call hangs after {self.tried} moments, the last {self._last}"
 
     def _warm(self) -> list[Place]:
-        """Call the operation undisturbed, and return its moments. What a first call imports or opens stays open."""
+        """Call the operation undisturbed, and return its moments. Imports and first openings are done by then."""
         passed: list[Place] = []
         for _ in range(2):
             with self._environment() as env:
@@ -171,7 +171,7 @@ class Trial:
         return passed
 
     def _chosen(self, passed: Sequence[Place]) -> Sequence[Place | int]:
-        """Return the moments to try. Places are chosen by their names alone, so that each run tries the same."""
+        """Return the moments to try. Places are chosen by name, so that each run tries the same ones."""
         if self._most is None:
             return range(len(passed))
         return sorted(set(passed), key=lambda place: zlib.crc32(place.encode()))[: self._most]
@@ -188,12 +188,12 @@ class Trial:
                     if problem := None if self._operation.ends else self._wrong(used):
                         return f"at {place}: {problem}"
             if env and not wait_until(lambda: running(env, self._word) == 0, HUNG):
-                return "a process whose handle nobody has goes on"
+                return "a process without a handle goes on"
         return None
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[BaseEnvironment]:
-        """An environment, which has started unless the operation is to start it."""
+        """Yield an environment, started unless the operation starts it."""
         env = create_environment(**self._settings)  # type: ignore[arg-type]
         if not self._operation.is_first:
             self._here.call(lambda: env.execute("export EXPORTED=kept; PLAIN=kept"))
@@ -206,7 +206,7 @@ class Trial:
         context: Context = {"word": self._word}
 
         def act() -> list[Place]:
-            # A method whose work was cut short may raise an error of its own.
+            # An interrupted method may raise an error of its own.
             with contextlib.suppress(Exception) if place is not None else contextlib.nullcontext():
                 return raise_at(place, lambda: self._operation.act(env, context))
             return []
@@ -217,7 +217,7 @@ class Trial:
         return passed
 
     def _wrong(self, env: BaseEnvironment) -> str | None:
-        """Return how the next call differs from the right one, in the caller's thread or in another; None if not."""
+        """Return the error of the next call, in the caller's thread or in another; None if it is right."""
         kept = [] if self._operation.is_first else ["kept", "kept"]
         for where, caller in (("here", self._here), ("in another thread", self._there)):
             try:
@@ -232,7 +232,7 @@ class Trial:
         return None
 
     def _left(self, before: Mapping[str, int]) -> str | None:
-        """Return what is there beyond what was there before, here and in the target; None if nothing."""
+        """Return the leftovers here and in the target; None if there are none."""
         left: list[str] = []
 
         def is_clean() -> bool:
@@ -254,7 +254,7 @@ class Trial:
 
 
 def _held() -> dict[str, int]:
-    """Return how much this process holds of what an environment could leave."""
+    """Return the counts of file descriptors, threads and children of this process."""
     return {
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "threads": len(running_threads()),
@@ -263,17 +263,17 @@ def _held() -> dict[str, int]:
 
 
 def verdict(settings: Mapping[str, object], operation: str, most: int | None) -> str:
-    """Try an operation, and return `right at N moments`, or `wrong: ` and its problem. Arguments as of `Trial`."""
+    """Try an operation, and return `right at N moments`, or `wrong: ` and the problem. Arguments as of `Trial`."""
     trial = Trial(settings, OPERATIONS[operation], most)
     problem = trial.problem()
     return f"wrong: {problem}" if problem else f"right at {trial.tried} moments"
 
 
 def main() -> None:
-    """Try the operation that the arguments name, and print what comes of it."""
+    """Try the operation of the command line's arguments, and print the verdict."""
     settings, operation, most = sys.argv[1:]
     print(found := verdict(json.loads(settings), operation, json.loads(most)), flush=True)
-    os._exit(found.startswith("wrong"))  # a thread that hangs would keep the interpreter from its end
+    os._exit(found.startswith("wrong"))  # a hanging thread would keep the interpreter alive
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A site of this machine, and settings that are no user's."""
+"""A web site on this machine, and settings independent of the user's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ReadOne = Callable[..., PageResult]
 
 @pytest.fixture(scope="session")
 def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of a single authority: to read those of the system for each request takes most of a test's time."""
+    """A file with one authority. Loading the system's authorities for each request takes most of a test's time."""
     folder = tmp_path_factory.mktemp("authority")
     self_signed(folder, "authority.example")
     return folder / "certificate.pem"
@@ -32,7 +32,7 @@ def nothing_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_c
 
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """A site that pages may be read from."""
+    """A site with an admitted private address."""
     monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
     with running_site() as running:
         yield running

@@ -1,4 +1,4 @@
-"""Web servers of ours on loopback: pages that a test writes, and search services that answer as real ones do."""
+"""Web servers on loopback: pages written by a test, and stand-ins of search services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 
 class Request(BaseHTTPRequestHandler):
-    """One request, which a page answers."""
+    """A request, answered by a page."""
 
     server: Server
     wbufsize = 0
@@ -26,7 +26,7 @@ class Request(BaseHTTPRequestHandler):
         self.query = {name: values[0] for name, values in parse_qs(place.query).items()}
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.site.requests.append(self)
-        with contextlib.suppress(OSError):  # whoever asked may not wait for all of it
+        with contextlib.suppress(OSError):  # the client may close before the end of the response
             self.server.site.pages.get(place.path, not_found)(self)
 
     do_POST = do_GET
@@ -47,7 +47,7 @@ class Request(BaseHTTPRequestHandler):
         self.answer("", status=status, Location=where)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        pass
 
 
 Page = Callable[[Request], None]
@@ -63,11 +63,11 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: clients here break off connections on purpose."""
+        pass  # clients here break off connections on purpose
 
 
 class Site:
-    """A running server: `pages` holds what it answers by path, `requests` what it was asked."""
+    """A running server. `pages` has the pages by path, `requests` the requests so far."""
 
     def __init__(self, address: str, tls: ssl.SSLContext | None) -> None:
         self.pages: dict[str, Page] = {}
@@ -87,11 +87,11 @@ class Site:
         self._thread.join()
 
     def page(self, path: str, body: bytes | str, kind: str = "text/html", status: int = 200, **headers: str) -> str:
-        """Have a page there, and return its URL."""
+        """Add a page, and return its URL."""
         return self.on(path, lambda request: request.answer(body, kind, status, **headers))
 
     def on(self, path: str, page: Page) -> str:
-        """Have a path answered by a function, and return its URL."""
+        """Add a function that answers a path, and return its URL."""
         self.pages[path] = page
         return self.url + path
 
@@ -107,7 +107,7 @@ def running_site(address: str = "127.0.0.1", tls: ssl.SSLContext | None = None) 
 
 
 def as_searxng(site: Site, find: Callable[[str], list[tuple[str, str, str]]]) -> str:
-    """Have a site answer as SearXNG does, with what `find` returns for a query: titles, URLs and texts."""
+    """Add SearXNG's search to a site, with the titles, URLs and texts that `find` returns for a query."""
 
     def search(request: Request) -> None:
         if request.query.get("format") != "json":
@@ -123,7 +123,7 @@ def as_searxng(site: Site, find: Callable[[str], list[tuple[str, str, str]]]) ->
 
 
 def self_signed(folder: Path, name: str) -> ssl.SSLContext:
-    """Make a certificate for a name, signed by itself, in `folder`/certificate.pem, and the context of its server."""
+    """Write a self-signed certificate to `folder`/certificate.pem, and return a server's TLS context."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

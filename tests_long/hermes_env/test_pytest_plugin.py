@@ -1,4 +1,4 @@
-"""The plugin of pytest, in runs of pytest of its own."""
+"""The pytest plugin, in separate runs of pytest."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_ini_setting_says_where_and_else_it_is_this_machine(pytester: pytest
 def test_a_wrong_place_is_an_error_of_usage(pytester: pytest.Pytester) -> None:
     for given, told in {
         "dokcer": "*--environment:*unknown backend 'dokcer'*'docker'*",
-        "local:x": "*--environment: 'local:x': backend 'local' takes nothing behind its name*",
+        "local:x": "*--environment: 'local:x': backend 'local' accepts no value after its name*",
         "docker:": "*--environment: 'docker:' names no image behind the colon*",
         "ssh:me@": "*--environment: 'ssh:me@' names no host; give ssh:HOST*",
     }.items():

@@ -45,7 +45,7 @@ class BootArgv(list[str]):
     Args:
         argv: The program and its arguments.
         marker: The value of the marker variable.
-        is_plain: True if the program only finds a shell, sets its marker and number, and uses pipes.
+        is_plain: True if the program only finds a shell, sets its marker and brand, and uses pipes.
     """
 
     def __init__(self, argv: Iterable[str], marker: str, is_plain: bool) -> None:

@@ -23,9 +23,9 @@ fi"""
 TELL_TIME_BY_BUILTINS = 'read -r now line </proc/uptime\necho "${now%.*}${now#*.}"'
 """Prints the current time without a new process; where /proc is emulated, by no other means than process starts."""
 BRANDS = 1_000_000
-"""Numbers of one environment, see `branding`."""
+"""Brands of one environment, see `branding`."""
 _NAMES = 1800
-"""Keeps the numbers within 63 bits, readable by every shell."""
+"""Keeps the brands within 63 bits, readable by every shell."""
 # The first of each pair lists processes with a marker, or all processes. The second starts no process but is slow:
 # among many running processes it would hardly get the processor, so these are stopped first.
 _STOPPING = r"""
@@ -271,7 +271,7 @@ def look(
         excluded: A shell to leave out.
         wake: A shell that is to leave its command.
         signal: The signal for processes with the marker or the keepalive pipe; empty sends none.
-        brand: The number of the processes, or a pattern of numbers, see `branding`.
+        brand: The brand of the processes, or a pattern of brands, see `branding`.
         freeze: Process groups to stop during the look, except the looking shell's own group.
         thaw: True to continue them afterwards.
         builtins_only: True to start no process.
@@ -397,9 +397,9 @@ def environment_of(marker: str) -> str:
 
 
 def branding(environment: str, command: int | None = None) -> str:
-    """Return text to set a number on a shell and all its descendants. No program removes the number by accident.
+    """Return text to set a brand, a number, on a shell and all its descendants. No program removes it by accident.
 
-    The number is a limit of file locks, not enforced by Linux. A hard limit can be lowered, not raised.
+    The brand is a limit of file locks, not enforced by Linux. A hard limit can be lowered, not raised.
 
     Args:
         environment: The name of the shell's environment.
@@ -410,14 +410,14 @@ def branding(environment: str, command: int | None = None) -> str:
 
 
 def brand_of(environment: str, command: int | None = None) -> int:
-    """Return the number. Numbers of commands are below the environment's own, and share its first digits."""
+    """Return the brand. Brands of commands are below the environment's own, and share its first digits."""
     name, _, unique = environment.rpartition("-")
     first = 10**12 + (zlib.crc32(name.encode()) % _NAMES << 32) + zlib.crc32(unique.encode())
     return (first + 1) * BRANDS - 1 if command is None else first * BRANDS + command % (BRANDS - 1)
 
 
 def brands(environment: str) -> str:
-    """Return the pattern of all numbers of an environment, in a syntax common to grep and `case`."""
+    """Return the pattern of all brands of an environment, in a syntax common to grep and `case`."""
     digits = str(brand_of(environment) // BRANDS)
     return digits + "[0-9]" * (len(str(BRANDS)) - 1)
 

@@ -1,4 +1,4 @@
-// Time as places: long idle times can be folded, and a part of the time can be all that is shown.
+// The time axis: maps times to positions, with folded idle times and a zoomed range.
 const FOLD_WIDTH = 0.015;
 
 class Axis {
@@ -9,7 +9,7 @@ class Axis {
     this.fold(this.gaps.reduce((sum, [from, to]) => sum + to - from, 0) > 0.35 * (end - begin));
   }
 
-  // Idle times that are worth folding, between what is done for nothing else.
+  // Idle times long enough to fold, between top-level events.
   findGaps() {
     const busy = roots.flatMap((root) => eventsOf(root)).sort(byTime);
     const gaps = [];
@@ -67,7 +67,7 @@ class Axis {
     return p1 > p0 ? t0 + Math.max(0, Math.min(1, (place - p0) / (p1 - p0))) * (t1 - t0) : t0;
   }
 
-  // Where a time stands in what is shown: 0 is its beginning, 1 its end.
+  // The position of a time in the shown range: 0 is the beginning, 1 the end.
   x(time) {
     return (this.place(time) - this.from) / (this.to - this.from);
   }
@@ -96,7 +96,7 @@ class Axis {
     for (const listener of this.listeners) listener();
   }
 
-  // Labels at round times, `apart` pixels from one another at least.
+  // Labels at round times, at least `apart` pixels apart.
   ticks(width, apart = 74) {
     if (width < 1) return [];
     const step = roundUp(((this.to - this.from) * apart) / width);
@@ -124,7 +124,7 @@ class Axis {
     return found;
   }
 
-  // Where much is folded, round times are mostly in the folds.
+  // With much folded time, most round times are inside the folds.
   evenTicks(width, apart, withFolds) {
     const found = withFolds
       ? this.segments.filter((one) => one.gap).map(({ t0, t1 }) => ({ x: this.x((t0 + t1) / 2), fold: true }))

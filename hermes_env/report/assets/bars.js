@@ -1,5 +1,5 @@
-// An event's bar: hatched while it waits for its turn, full while it works, and, where it is open, pale while it waits for
-// what it called.
+// An event's bar: hatched while waiting for a lock, full while working, and, in an open row, pale while waiting for
+// called events.
 function percent(part) {
   return `${(part * 100).toFixed(4)}%`;
 }
@@ -25,7 +25,7 @@ function stretch(name, from, to) {
   return made;
 }
 
-// Many short pieces become one background, in which those closer than a pixel are one.
+// Many short pieces become one background. Pieces closer than a pixel are joined.
 function paint(bar, node, from, to, width) {
   const low = Math.max(-0.02, from);
   const whole = Math.min(1.02, to) - low;

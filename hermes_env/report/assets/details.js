@@ -1,4 +1,4 @@
-// All that is known of one event.
+// The details of an event.
 const panel = byId("details");
 const TITLES = {
   error: "Error",
@@ -56,7 +56,7 @@ function factText(key, value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-// Where the details cover the page, nothing behind them is reached.
+// If the details cover the page, elements behind them are not reachable.
 const COVERS = matchMedia("(max-width: 60rem)");
 function coverOthers() {
   for (const other of document.querySelectorAll(".top, .summary, .overview, .toolbar, .events"))
@@ -77,7 +77,7 @@ function openDetails(node) {
   if (COVERS.matches) panel.querySelector(".close").focus();
 }
 
-// Shows them anew, with what is searched for in view where it is in a text.
+// Redraws the details, and scrolls to the first match of the search.
 function showDetails() {
   panel.replaceChildren(headOf(selected), ...sectionsOf(selected));
   panel.scrollTop = 0;
@@ -145,7 +145,7 @@ function sectionsOf(node) {
   return sections.filter(Boolean);
 }
 
-// A command of one short line is its own name.
+// The name of a command of one short line is the command.
 function saysMore(key, node) {
   return node.texts[key] !== undefined && plainOf(texts()[node.texts[key]]).trim() !== node.name;
 }
@@ -160,7 +160,7 @@ function timeSection(node) {
   const parts = [
     ["kind-waiting", "Waited", waited],
     [`kind-${kindOf(node)}`, node.children.length ? "Itself" : "Worked", node.self],
-    [`kind-${kindOf(node)} inside`, "In what it called", node.children.length ? inside : 0],
+    [`kind-${kindOf(node)} inside`, "In called events", node.children.length ? inside : 0],
   ];
   const shownParts = parts.filter(([, , seconds]) => seconds > 0);
   const bar = element("div", { class: "split-bar", "aria-hidden": "true" });
@@ -173,7 +173,7 @@ function timeSection(node) {
   fact(facts, "Began", `${duration(node.t - begin)} after the beginning, at ${clock(data.base + node.t)}`);
   if (node.approval) fact(facts, "Approval", `somebody was asked for ${duration(node.approval)}`);
   if (node.parent && !isGroup(node.parent))
-    facts.append(element("dt", {}, "Done for"), element("dd", {}, linkTo(node.parent)));
+    facts.append(element("dt", {}, "Part of"), element("dd", {}, linkTo(node.parent)));
   const blockers = blockersOf(node.waiter ?? node);
   if (blockers.length)
     facts.append(
@@ -249,7 +249,7 @@ function objectSection(key, node) {
   return made;
 }
 
-// What an event called, by name, those that took longest together first.
+// The called events by name, the longest total first.
 function callsSection(node) {
   const groups = new Map();
   for (const child of node.children) {
@@ -294,7 +294,7 @@ function callsSection(node) {
     );
   }
   table.append(rows);
-  return section(node.kind === "script" ? "What it called" : "What it did", table);
+  return section(node.kind === "script" ? "Calls" : "Steps", table);
 }
 
 function notesSection(node) {

@@ -1,4 +1,4 @@
-// Elements are made of names and texts alone: nothing of the record is ever read as HTML.
+// Makes elements from names and texts only: the record is never parsed as HTML.
 function byId(id) {
   return document.getElementById(id);
 }
@@ -19,7 +19,7 @@ function swatch() {
   return element("span", { class: "swatch", "aria-hidden": "true" });
 }
 
-// Said by a screen reader once nothing else was to be said for a moment.
+// Announces a text by a screen reader, after a moment without other texts.
 let announcing = 0;
 function announce(text) {
   clearTimeout(announcing);

@@ -1,7 +1,7 @@
-// Which events are shown, in which order, and which of them are open.
+// The filter: the shown events, their order, and the open ones.
 const filter = { query: "", pattern: null, kinds: new Set(), failed: false, waited: false, run: null, sort: null };
 const closed = new Set();
-const shutAgain = new Set(); // while a filter holds, all is open but what was closed since
+const shutAgain = new Set(); // with a filter all events are open, except those closed since
 
 function asPattern(query) {
   return query ? new RegExp(query.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"), "giu") : null;
@@ -14,7 +14,7 @@ function isFiltering() {
   return Boolean(filter.pattern || filter.kinds.size || filter.failed || filter.waited || !axis.whole);
 }
 
-// Whether a pattern is in a text's pieces. `search`, unlike `test`, begins at the beginning each time.
+// True if a pattern matches a text's pieces. `search`, unlike `test`, always starts at the beginning.
 function isIn(pieces, pattern) {
   return pieces.some((piece) => typeof piece === "string" && piece.search(pattern) >= 0);
 }
@@ -38,7 +38,7 @@ function topNodes() {
   return filter.run === null ? roots : filter.run.children;
 }
 
-// The rows to show: a flat list when sorted, else the tree, in which what matches keeps what it was done for above it.
+// The rows to show: a flat list if sorted, otherwise the tree; a match keeps its parents.
 function visibleRows() {
   const filtering = isFiltering();
   const [from, to] = axis.whole ? [-Infinity, Infinity] : [axis.time(axis.from), axis.time(axis.to)];

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers, durations and sizes.
 function duration(seconds) {
   if (seconds === null) return "…";
   if (seconds < 0.00095) return seconds > 0 ? `${Math.max(1, Math.round(seconds * 1e6))} µs` : "0 ms";
@@ -9,7 +9,7 @@ function duration(seconds) {
   return `${Math.floor(whole / 3600)} h ${String(Math.floor(whole / 60) % 60).padStart(2, "0")} min`;
 }
 
-// A point of time since the beginning, no more precise than the step between ticks.
+// A time since the beginning, with the precision of the step between ticks.
 function offset(seconds, step) {
   if (seconds < 1e-9) return "0";
   if (step >= 1)

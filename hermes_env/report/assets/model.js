@@ -1,4 +1,4 @@
-// The events as a tree, and what each of them did with its time.
+// The model: the tree of events, and the time of each event by use.
 const KINDS = {
   script: ["script", "Scripts"],
   tool_call: ["tool", "Tool calls"],
@@ -10,18 +10,18 @@ const KINDS = {
 };
 const IN_ORDER = [...Object.keys(KINDS), "other"];
 const FINE = new Set(["success", "unfinished"]);
-const LEAST_WAIT = 0.001; // seconds; everything waits for less than that
+const LEAST_WAIT = 0.001; // seconds; shorter waits are noise
 const UNSURE = new Set(["unfinished", "interrupted", "cancelled"]);
 
 const data = JSON.parse(byId("events-data").textContent);
 let parsedTexts = null;
 function texts() {
-  // parsed when the first is asked for: they are most of the page
+  // parsed on first use: the texts are most of the page
   parsedTexts ??= JSON.parse(byId("texts-data").textContent);
   return parsedTexts;
 }
 
-// A run, or a task of a batch: events together that are none themselves.
+// A run, or a task of a batch: a group of events.
 function isGroup(node) {
   return node.kind === "run" || node.kind === "task";
 }
@@ -76,7 +76,7 @@ for (const run of runs) {
   run.end ??= run.last;
   run.d = run.end - run.t;
 }
-// The tasks of a batch. The start of an environment belongs to the first task that the environment was used for.
+// The tasks of a batch. The start of an environment belongs to the first task of the environment.
 const tasks = new Map();
 const placeOf = (node) => JSON.stringify([node.run, node.facts.environment]);
 const firstTasks = new Map();
@@ -117,7 +117,7 @@ if (runs.length > 1) {
   for (const run of runs) for (const child of run.children) child.parent = run;
   roots.push(...runs.sort(byTime));
 } else roots.push(...runs[0].children);
-// Who waited for its turn: an event itself or, where it did one thing alone, that.
+// The event that waited for a lock: the event, or its only child.
 for (const node of [...nodes].reverse()) {
   if (node.waited >= LEAST_WAIT) node.waiter = node;
   else if (node.children.length === 1) node.waiter = node.children[0].waiter;
@@ -128,6 +128,6 @@ const begin = Math.min(...runs.map((run) => run.t));
 const end = runs.reduce((latest, run) => Math.max(latest, run.end), begin);
 
 for (const node of nodes) {
-  // a parent stands before its children
+  // parents precede children
   node.depth = node.parent && !isGroup(node.parent) ? node.parent.depth + 1 : 0;
 }

@@ -1,8 +1,8 @@
-// The strip above: what was being done at each moment, and two handles around what is shown of it.
+// The overview strip: the kinds of work at each moment, and two handles around the shown range.
 const strip = byId("overview");
 const handles = { from: byId("handle-from"), to: byId("handle-to") };
 
-// How much of each column of pixels each kind has, where several events at once stand on one another.
+// The share of each kind in each column of pixels; concurrent events are stacked.
 function activity(columns) {
   const kinds = [...IN_ORDER, "waiting"];
   const sums = Object.fromEntries(kinds.map((kind) => [kind, new Float64Array(columns)]));

@@ -1,4 +1,4 @@
-// The parts put together: the keys that hold everywhere, and the first look.
+// The page: global keys, and the first rendering.
 function nextFailed(step) {
   const failed = shown.rows.map((row, place) => [row, place]).filter(([row]) => row.node.failed);
   const here = places.get(current) ?? -1;
@@ -7,7 +7,7 @@ function nextFailed(step) {
       ? (failed.find(([, place]) => place > here) ?? failed[0])
       : (failed.findLast(([, place]) => place < here) ?? failed.at(-1));
   if (next) goTo(next[0].node);
-  else announce("None of the events that are shown failed");
+  else announce("No shown event failed");
 }
 
 function zoomOnCurrent() {

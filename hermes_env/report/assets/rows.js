@@ -1,11 +1,11 @@
-// The tree's rows, of which only those in view are elements.
+// The tree's rows. Only rows in view are elements.
 const scroller = byId("scroller");
 const body = byId("body");
 let shown = { rows: [], count: 0 };
 let places = new Map();
 const rowElements = new Map();
-let current = null; // the row that has, or would get, the keyboard's focus
-let selected = null; // the one whose details are shown
+let current = null; // the row with the keyboard's focus, or the next to get it
+let selected = null; // the event with open details
 
 function rowHeight() {
   return (
@@ -44,7 +44,7 @@ function cell(name, ...children) {
 
 function makeRow(row, place, width) {
   const { node } = row;
-  const task = filter.sort ? node.facts.batch_task : undefined; // which the tree says above it
+  const task = filter.sort ? node.facts.batch_task : undefined; // in the tree the row above names the task
   const twisty = element("span", { class: `twisty${row.children ? " any" : ""}`, "aria-hidden": "true" });
   const indent = element("span", { class: "indent", "aria-hidden": "true" });
   indent.style.width = `${Math.min(row.level - 1, 12) * (matchMedia("(max-width: 45rem)").matches ? 10 : 16)}px`;
@@ -90,7 +90,7 @@ function makeRow(row, place, width) {
   return made;
 }
 
-// Makes the rows that have come into view and drops the others. The one with the focus stays wherever it is.
+// Makes the rows in view, and removes the others. The focused row always stays.
 function renderRows() {
   const height = rowHeight();
   const width = byId("ticks").getBoundingClientRect().width;
@@ -119,7 +119,7 @@ function renderRows() {
 }
 const renderSoon = onNextFrame(renderRows);
 
-// Decides anew what is shown, and draws it; the focus stays on its event, if that is still shown.
+// Applies the filter and redraws. The focus stays on the same event if the event is still shown.
 function refresh() {
   const focused = current && rowElements.get(current) === document.activeElement;
   shown = visibleRows();
@@ -198,7 +198,7 @@ function toggle(node, open) {
   reveal(node);
 }
 
-// Keys within the tree. Returns whether the key meant something.
+// Handles keys in the tree. Returns true for a known key.
 function treeKey(event) {
   const place = places.get(current);
   if (place === undefined) return false;

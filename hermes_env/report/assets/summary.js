@@ -1,4 +1,4 @@
-// What the whole record comes to.
+// The summary of the whole record.
 function figure(label, value, extra = "") {
   return element("div", { class: extra }, element("dt", {}, label), element("dd", {}, value));
 }

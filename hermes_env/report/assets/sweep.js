@@ -1,5 +1,5 @@
-// One walk over all begins and ends. At each moment the events that wait for none of their own are the ones that work (or
-// wait for their turn): their time is their own, and that of all together says where the time went.
+// A sweep over all begins and ends. At each moment the events without running children are working (or waiting for a
+// lock). The sum of this own time, by kind, is the summary's "Where the time went".
 const [ENDS, BEGINS, STARTS_TO_WORK] = [0, 1, 2];
 
 class Sweep {
@@ -10,8 +10,8 @@ class Sweep {
     this.waiting = 0;
     this.now = begin;
     this.active = new Set();
-    this.inner = new Map(); // how many of its own each event waits for
-    this.leaves = new Map(); // those that wait for none, since when, and whether for their turn
+    this.inner = new Map(); // the number of running children of each event
+    this.leaves = new Map(); // the events without running children: since when, and true if waiting for a lock
   }
 
   run() {

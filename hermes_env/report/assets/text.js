@@ -1,4 +1,4 @@
-// Texts of the record as elements: with their colours, what is missing in its place, and nothing that hides or turns round.
+// Texts of the record as elements: with colours, marks of missing text, and without bidirectional or hidden characters.
 const SPECIAL =
   /\x1b\[([0-9;:]*)m|\r\n|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu;
 const STYLES = { 1: "sgr-bold", 2: "sgr-dim", 3: "sgr-italic", 4: "sgr-underline" };
@@ -28,7 +28,7 @@ function restyled(styles, codes) {
   return kept;
 }
 
-// A text for a single line: its controls by their names, what matches the search marked.
+// A text for a single line: controls by name, matches of the search marked.
 function line(text, pattern = null) {
   const made = document.createDocumentFragment();
   appendText(made, text, [], pattern);
@@ -36,7 +36,7 @@ function line(text, pattern = null) {
 }
 
 function appendText(parent, given, styles, pattern) {
-  const text = String(given); // of a record that is not ours it may be anything
+  const text = String(given); // a foreign record may have any type here
   let begin = 0;
   let now = styles;
   const plain = (part) => {
@@ -72,7 +72,7 @@ function gap(missing) {
   return element("span", { class: "gap" }, `${bytes(missing)} missing here`);
 }
 
-// As much of a text as `limit` characters; `whole` says whether that was all of it.
+// The first `limit` characters of a text; `whole` is true if the text is complete.
 function appendPieces(parent, pieces, pattern, limit) {
   let left = limit;
   let styles = [];

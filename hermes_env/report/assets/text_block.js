@@ -1,4 +1,4 @@
-// One text of an event, such as its output: its beginning at once, and the rest when asked for.
+// A text of an event, such as the output: the beginning at once, the rest on request.
 const FIRST = 20000; // characters
 
 function appendTextBlock(parent, head, pieces, { label, numbered = false, bad = false }) {
@@ -22,7 +22,7 @@ function appendTextBlock(parent, head, pieces, { label, numbered = false, bad = 
     copy.addEventListener("click", async () => {
       await navigator.clipboard.writeText(plainOf(pieces)).then(
         () => announce(`${label} copied`),
-        () => announce("The browser does not allow it"),
+        () => announce("The browser does not allow copying"),
       );
     });
     head.append(copy);
@@ -39,7 +39,7 @@ function appendTextBlock(parent, head, pieces, { label, numbered = false, bad = 
   }
 }
 
-// Whether what is searched for comes only behind so many characters.
+// True if the first match of the search is behind the given number of characters.
 function isFurtherOn(pieces, limit) {
   const at = filter.pattern ? plainOf(pieces).search(filter.pattern) : -1;
   return at > limit - filter.query.length;

@@ -1,11 +1,11 @@
-// Light, dark, or as the system has it.
+// The theme: light, dark, or the system's.
 const THEME = "hermes-env report theme";
 
 function remembered() {
   try {
     return localStorage.getItem(THEME);
   } catch {
-    // a browser may forbid it to files
+    // a browser may forbid storage to local files
     return null;
   }
 }
@@ -16,7 +16,7 @@ function setTheme(theme, whenDone) {
   try {
     localStorage.setItem(THEME, theme);
   } catch {
-    // then it holds for this time alone
+    // the choice then holds only until reload
   }
   whenDone();
 }
@@ -32,7 +32,7 @@ function startThemes(whenDone) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", whenDone);
 }
 
-// A colour by its name, as a canvas can use it.
+// A colour by name, for a canvas.
 function colour(name) {
   const probe = document.body.appendChild(element("i"));
   probe.style.color = `var(--${name})`;

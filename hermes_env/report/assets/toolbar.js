@@ -1,4 +1,4 @@
-// Search, and what is shown.
+// The toolbar: search, and the choice of shown events.
 function filtersChanged() {
   shutAgain.clear();
   refresh();

@@ -1,4 +1,4 @@
-// What ran in the same environment while an event waited, the one that ended last first: most often what it waited for.
+// The events in the same environment during a wait, the last to end first: most often the holder of the lock.
 function blockersOf(node) {
   if (!node.waited) return [];
   const until = node.t + node.waited;

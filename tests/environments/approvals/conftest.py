@@ -13,7 +13,7 @@ Make = Callable[..., BaseEnvironment]
 
 @pytest.fixture
 def make(configure: Configure, tmp_path: Path) -> Iterator[Make]:
-    """Makes local environments, in a directory of their own, and cleans them up in the end."""
+    """Make local environments in a directory of their own; clean them up at the end."""
     made: list[BaseEnvironment] = []
     work = tmp_path / "work"
     work.mkdir()

@@ -1,4 +1,4 @@
-"""Programs that no table knows: what may be a command in their words is judged, and nothing else comes of it."""
+"""Programs in no table: words that may be a command are judged, and have no other effect."""
 
 from __future__ import annotations
 
@@ -112,6 +112,6 @@ def test_no_number_of_words_hides_a_deed(form: str, before: str) -> None:
 
 @pytest.mark.parametrize("form", ["zapp {}", "zapp '{}'", "A='{}' zapp", "sqlite3 x <<'E'\n{}\nE"])
 def test_many_guesses_are_judged_soon(form: str) -> None:
-    # In minutes where anything is not linear, which the time limit of tests finds.
+    # Anything that is not linear would take minutes, and exceed the time limit of tests.
     for unit in ("rm ", "rm,", "rm\\ ", "rm -rf x;", "/", "//a", "rm|", ">", '"rm"', "unlink(", "--x=rm "):
         assert destructive(form.format(unit * (18_000 // len(unit)))) != ""

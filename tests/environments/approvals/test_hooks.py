@@ -31,7 +31,7 @@ def denial_of(env: BaseEnvironment, command: str = "true") -> str:
     return str(denial.value)
 
 
-def test_a_denied_command_is_not_run_and_the_reason_is_told(make: Make) -> None:
+def test_a_denied_command_is_not_run_and_the_error_has_the_reason(make: Make) -> None:
     env = make(before_command=lambda request: Deny("not on a Sunday"))
     for run in WAYS.values():
         with pytest.raises(DeniedError, match="not on a Sunday") as denial:
@@ -90,10 +90,10 @@ def test_a_hook_that_raises_denies_without_its_secrets(make: Make, caplog: pytes
         caplog.clear()
         reason = denial_of(env)
         assert "RuntimeError" in reason and "sk-live-1" not in reason
-        assert "the key is sk-live-1" in caplog.text, "the log tells the operator why"
+        assert "the key is sk-live-1" in caplog.text, "the reason is in the log"
 
 
-def test_a_denial_does_not_wait_for_the_sessions_turn(make: Make, nap: str) -> None:
+def test_a_denial_does_not_wait_for_the_session_lock(make: Make, nap: str) -> None:
     begun = threading.Event()
     env = make(before_command=lambda request: "sleep" in request.command)
     thread = threading.Thread(
@@ -143,8 +143,8 @@ def test_files_and_our_own_commands_are_not_asked_about(make: Make) -> None:
     assert env.internal.start("exit 7").wait(60) == 7
 
 
-def test_a_backend_of_ones_own_is_asked_too(make: Make) -> None:
-    make()  # for the settings of a user who has none
+def test_hooks_hold_for_other_backends(make: Make) -> None:
+    make()  # sets up a user without settings
     with PlainLocal(load_settings("local")) as env:
         env.gate.before_command = lambda request: False
         denial_of(env)

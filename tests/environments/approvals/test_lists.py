@@ -1,4 +1,4 @@
-"""The ready policy on disguised commands that are asked about, and on everyday commands that pass unasked."""
+"""The policy `destructive` on lists of disguised commands and of everyday commands."""
 
 from __future__ import annotations
 

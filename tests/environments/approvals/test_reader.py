@@ -1,4 +1,4 @@
-"""The reader finds the commands in a text, also where the parser's tree is not that of the shell."""
+"""The reader finds the commands in a text, and detects texts that the parser reads unlike the shell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from environments.approvals.reader import read
 
 
 def lines(text: str) -> list[str]:
-    """Return the commands that were found, as lines, each once: the body of a loop is read more than once."""
+    """Return the found commands as lines, without repetitions: the body of a loop is read more than once."""
     reading = read(text)
     assert reading.unread == ""
     return list(dict.fromkeys(one.line.replace(UNKNOWN, "?") for one in reading.commands if one.words))
@@ -82,7 +82,7 @@ def test_a_text_whose_tree_is_not_that_of_the_shell_is_not_taken_as_read(text: s
 
 
 def test_characters_outside_of_ascii_are_part_of_words() -> None:
-    # Parsed as they are, the first ends the process now and then, and the second divides a word.
+    # If parsed unchanged, the first crashes the process now and then, and the second splits a word.
     assert all("cannot be seen through" in read("{\U0010ffff").unread for _ in range(300))
     assert lines("rm \u2028/a été; rm -rf <<é\nx\né") == ["rm \u2028/a été", "rm -rf"]
     assert "fork bomb" in read("é(){ é|é& };é").findings[0]
@@ -90,13 +90,13 @@ def test_characters_outside_of_ascii_are_part_of_words() -> None:
 
 @pytest.mark.parametrize("unit", [")", "(a)", "a=(", "a|", "$a", "[", "a;", "<<E\n$x\nE\n", ">a "])
 def test_reading_ends_soon_whatever_a_text_holds(unit: str) -> None:
-    # Minutes where the time is not bounded, which the time limit of tests finds.
+    # An unbounded reader would take minutes, and exceed the time limit of tests.
     assert "judged" in read(unit * (MAX_CHARACTERS // len(unit))).unread
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("while a; do ", "; done"), ("for i in b c; do ", "; done")])
 def test_loops_in_each_other_are_read_soon(opening: str, closing: str) -> None:
-    # Hours where each level doubles the time.
+    # If each level doubled the time, this would take hours.
     assert "rm x" in lines(opening * 40 + "rm x" + closing * 40)
 
 

@@ -1,4 +1,4 @@
-"""Texts that bash really runs with a harmless program MARK: no rule and no reading misses MARK in any of them."""
+"""Texts run by a real bash with a harmless program MARK. Rules and the reader find MARK in each text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from environments.approvals.settings import ApprovalSettings
 
 TEXTS = texts_by_heading(Path(__file__).with_name("really_run.txt"))
 SEEN = [heading for heading in TEXTS if not heading.startswith("not seen: ")]
-"""Headings of texts in which reading finds the program. In the others it stands in a file, or behind a link or PATH."""
+"""Headings of texts in which the reader finds the program. Elsewhere MARK is in a file, or behind a link or PATH."""
 PROGRAMS = (
     ": [ alias awk base64 builtin cat cd chmod command compgen coproc cp cut dash dd declare echo env eval "
     "exec export false find flock getopts git grep gunzip gzip hash head install ionice let ln ls make "
@@ -58,7 +58,7 @@ def runs_mark(place: Path, text: str) -> bool:
     return (place / "note").exists()
 
 
-def decided(text: str, **settings: Any) -> object:
+def decision_on(text: str, **settings: Any) -> object:
     rules = Rules(ApprovalSettings(**settings))
     return rules.command(CommandRequest(text, "/home/user/project", "local", "task", "session", None))
 
@@ -74,7 +74,7 @@ def finds_mark(text: str) -> bool:
 def test_every_text_runs_mark(tmp_path: Path) -> None:
     texts = [text for of_heading in TEXTS.values() for text in of_heading]
     assert len(texts) > 500
-    # All programs are written before the first process is made: a program that is open for writing cannot be run.
+    # All programs are written before the first fork: a program that is open for writing cannot be run (ETXTBSY).
     places = [prepare(tmp_path / str(number)) for number in range(len(texts))]
     with ThreadPoolExecutor(4) as pool:
         ran = list(pool.map(runs_mark, places, texts))
@@ -83,13 +83,13 @@ def test_every_text_runs_mark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("heading", TEXTS)
 def test_a_generous_allow_list_lets_no_other_program_through(heading: str) -> None:
-    decisions = {text: decided(text, commands="deny", allow=GENEROUS) for text in TEXTS[heading]}
+    decisions = {text: decision_on(text, commands="deny", allow=GENEROUS) for text in TEXTS[heading]}
     assert [text for text, decision in decisions.items() if isinstance(decision, Allow)] == []
 
 
 @pytest.mark.parametrize("heading", SEEN)
 def test_a_denied_program_is_seen(heading: str) -> None:
-    decisions = {text: decided(text, deny=["MARK"]) for text in TEXTS[heading]}
+    decisions = {text: decision_on(text, deny=["MARK"]) for text in TEXTS[heading]}
     assert [text for text, decision in decisions.items() if isinstance(decision, Allow)] == []
 
 

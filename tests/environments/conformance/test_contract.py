@@ -1,4 +1,4 @@
-"""The contract on this machine, whole."""
+"""All conformance checks on the backend local."""
 
 from __future__ import annotations
 

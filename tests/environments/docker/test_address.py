@@ -22,7 +22,7 @@ NOBODY = pwd.getpwnam("nobody")
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A directory that every user may look into."""
+    """Make a directory that every user may read."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)
@@ -41,8 +41,8 @@ def error_of_start() -> str:
     return str(caught.value)
 
 
-def as_nobody(ask: Callable[[], str]) -> str:
-    """Return what is said to a user who may do nothing."""
+def run_as_nobody(ask: Callable[[], str]) -> str:
+    """Call a function as an unprivileged user in a child process; return the answer."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -52,7 +52,7 @@ def as_nobody(ask: Callable[[], str]) -> str:
             os.setresuid(NOBODY.pw_uid, NOBODY.pw_uid, NOBODY.pw_uid)
         try:
             os.write(writer, ask().encode())
-        except BaseException as error:  # it is not the test's own process that fails
+        except BaseException as error:  # the child must not return into pytest
             os.write(writer, repr(error).encode())
         finally:
             os._exit(0)
@@ -63,24 +63,24 @@ def as_nobody(ask: Callable[[], str]) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_socket_without_permission_names_the_group_and_does_not_say_start_it(
+def test_a_socket_without_permission_is_an_error_that_names_the_group(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
     monkeypatch.setenv("HERMES_HOME", str(folder))
-    error_of_start()  # nobody may not be able to import what this needs
+    error_of_start()  # imports all modules: the user nobody may not be able to read them
     group = next(entry for entry in grp.getgrall() if entry.gr_gid and NOBODY.pw_name not in entry.gr_mem)
     with listening(folder / "docker.sock"):
         (folder / "docker.sock").chmod(0)
         if not os.geteuid():
             os.chown(folder / "docker.sock", 0, group.gr_gid)
-        error = as_nobody(error_of_start)
+        error = run_as_nobody(error_of_start)
     assert f"may not use the engine at unix://{folder}/docker.sock" in error
     assert "usermod -aG " in error and "rootless" in error and "DOCKER_HOST" in error
     assert "start it" not in error
 
 
-def test_a_socket_that_is_not_there_says_start_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_socket_is_an_error_with_the_remedy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
     assert "does not answer (No such file or directory); start it" in error_of_start()
 
@@ -94,7 +94,7 @@ def test_an_engine_of_the_users_own_is_named(folder: Path, monkeypatch: pytest.M
 
 
 def test_the_context_of_the_docker_program_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Where no engine is at the usual place, which cannot be had here.
+    # As on a machine without an engine at the default path.
     monkeypatch.setattr("docker.utils.utils.DEFAULT_UNIX_SOCKET", f"http+unix://{folder}/docker.sock")
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     monkeypatch.setenv("DOCKER_CONFIG", str(folder))

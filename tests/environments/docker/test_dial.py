@@ -1,4 +1,4 @@
-"""The pair of sockets that joins a stream to an engine's host to docker-py."""
+"""The relay: a pair of sockets between docker-py and a stream to the engine's host."""
 
 from __future__ import annotations
 

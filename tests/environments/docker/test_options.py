@@ -15,7 +15,7 @@ def options(**settings: object):
     return container_options(loaded)
 
 
-def test_the_fingerprint_tells_containers_apart_by_what_they_are():
+def test_the_fingerprint_distinguishes_containers_by_their_options():
     base = options().fingerprint("sha256:1")
     assert options().fingerprint("sha256:1") == base
     assert options(docker_env={"A": "1"}).fingerprint("sha256:1") == base, "variables are no part of the container"
@@ -53,7 +53,7 @@ REFUSED = [
 ]
 
 
-def test_values_that_cannot_be_or_contradict_each_other_are_refused():
+def test_invalid_and_contradicting_values_are_refused():
     accepted = []
     for settings in REFUSED:
         with contextlib.suppress(SettingsError):
@@ -87,7 +87,7 @@ def test_memory_processes_and_tmp_are_limited_unless_a_setting_is_zero():
         assert host["Tmpfs"]["/tmp"].endswith(tmp), settings
 
 
-def test_a_mount_at_tmp_takes_the_place_of_ours():
+def test_a_mount_at_tmp_replaces_the_default_mount():
     assert options(docker_volumes=["/a:/tmp"]).host["Tmpfs"] == {}
     assert options(docker_extra_args=["--tmpfs", "/tmp:size=1m"]).host["Tmpfs"] == {"/tmp": "size=1m"}
 

@@ -1,4 +1,4 @@
-"""Docker settings that are refused before the engine is asked for anything."""
+"""Docker settings that are refused before any request to the engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
 
 
-def test_settings_of_a_new_container_are_refused_along_with_one_to_join():
+def test_settings_of_a_new_container_are_refused_for_a_container_to_join():
     with pytest.raises(SettingsError, match=r"image, network, container_persistent are for a new target"):
         create_environment("docker", container="web", image="x", network=False, container_persistent=True)
     with pytest.raises(UnsupportedError, match="container_memory, container_pids"):
@@ -28,14 +28,14 @@ def test_settings_of_a_new_container_are_refused_along_with_one_to_join():
         DockerEnvironment(load_settings("docker", container="one"))
 
 
-def test_the_older_systems_default_limits_are_passed_over_for_a_container_to_join(configure):
+def test_default_limits_of_hermes_agent_are_ignored_for_a_container_to_join(configure):
     limits = "".join(f"  {name}: {value}\n" for name, value in DEFAULT_LIMITS.items())
     configure(f"terminal:\n  docker_container: web\n{limits}")
     with create_environment("docker") as env:
         assert [getattr(env.settings, name) for name in DEFAULT_LIMITS] == [None, None, None]
 
 
-def test_a_container_that_an_argument_names_overrides_what_is_configured_for_new_ones(configure, monkeypatch):
+def test_a_container_in_an_argument_overrides_configured_settings_of_new_containers(configure, monkeypatch):
     configure("terminal:\n  docker_image: x\n  container_persistent: true\n  container_memory: 99\n")
     monkeypatch.setenv("TERMINAL_DOCKER_NETWORK", "false")
     with create_environment("docker", container="one") as env:
@@ -50,7 +50,7 @@ def test_a_container_that_an_argument_names_overrides_what_is_configured_for_new
         load_settings("docker").own.check(load_settings("docker"))
 
 
-def test_a_build_that_cannot_be_is_refused_and_its_tag_follows_what_it_is_made_of(tmp_path: Path):
+def test_an_invalid_build_is_refused_and_the_tag_follows_the_context(tmp_path: Path):
     (tmp_path / "Dockerfile").write_text("FROM x\nCOPY . /made\n")
     (tmp_path / ".dockerignore").write_text("# not these\n*.secret\n")
     (tmp_path / "file").write_text("1")
@@ -70,7 +70,7 @@ def test_a_build_that_cannot_be_is_refused_and_its_tag_follows_what_it_is_made_o
     assert tag() != before
 
 
-def test_a_port_that_cannot_be_is_refused():
+def test_an_invalid_port_is_refused():
     with create_environment("docker", container="no-such-one") as env:
         for port in (0, 65536):
             with pytest.raises(ValueError, match="from 1 to 65535"):

@@ -1,4 +1,4 @@
-"""The bash of this machine that later environments start at once, and where none is taken for known."""
+"""Direct start of a known bash of this machine, and the cases that start bash through /bin/sh."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LOOK = """echo $BASH $PPID $(ulimit -x); tr '\\0' '\\n' </proc/$$/environ | grep
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_known_bash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bash, "_bash_by_path", {})
 
 
 @pytest.fixture
 def own_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of bash that comes first on PATH, and has been found by an environment."""
+    """Put a copy of bash first on PATH, and let an environment find the copy."""
     directory = tmp_path / "bin"
     directory.mkdir()
     shutil.copy(shutil.which("bash") or "", directory / "bash")
@@ -41,11 +41,11 @@ def path_of(env: BaseEnvironment) -> str:
 
 
 def started_as(env: BaseEnvironment) -> list[str]:
-    """Return the words that the session's shell was started with."""
+    """Return the argument vector of the session's shell."""
     return psutil.Process(int(env.execute("echo $$").output)).cmdline()
 
 
-def test_it_has_the_mark_and_the_number_that_a_sh_would_give_it(own_bash: Path) -> None:
+def test_a_bash_started_directly_has_the_same_marker_and_brand(own_bash: Path) -> None:
     with create_environment("local") as env:
         path, parent, number, mark = env.execute(LOOK).output.split()
         assert started_as(env) == [str(own_bash), "--noprofile", "--norc"]
@@ -54,21 +54,19 @@ def test_it_has_the_mark_and_the_number_that_a_sh_would_give_it(own_bash: Path) 
         assert mark.startswith(f"HERMES_COMMAND={env.id}/")
 
 
-def test_the_state_of_a_session_lasts_in_it(own_bash: Path) -> None:
+def test_a_bash_started_directly_keeps_the_state_of_a_session(own_bash: Path) -> None:
     with create_environment("local") as env:
         env.execute("cd /; export A=1; f() { echo f; }; exit 3")
         assert env.execute("pwd; echo $A; f").output == "/\n1\nf\n"
 
 
-def test_one_that_was_replaced_is_looked_for_again(own_bash: Path) -> None:
+def test_a_bash_that_was_removed_is_searched_again(own_bash: Path) -> None:
     own_bash.unlink()
     with create_environment("local") as env:
         assert path_of(env) not in ("", str(own_bash)) and env.execute("echo works").output == "works\n"
 
 
-def test_none_is_started_at_once_where_a_file_would_run_before_it_has_its_number(
-    own_bash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bash_env_prevents_a_direct_start(own_bash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "env").write_text(f"ulimit -x >>{tmp_path}/numbers\n")
     monkeypatch.setenv("BASH_ENV", str(tmp_path / "env"))
     with create_environment("local") as env:
@@ -76,15 +74,13 @@ def test_none_is_started_at_once_where_a_file_would_run_before_it_has_its_number
         assert set((tmp_path / "numbers").read_text().split()) == {str(brand_of(env.id))}
 
 
-def test_none_is_started_at_once_where_a_sh_may_drop_a_variable(
-    own_bash: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_that_sh_may_drop_prevents_a_direct_start(own_bash: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BASH_FUNC_cd%%", "() { echo no; }")
     with create_environment("local") as env:
         assert started_as(env)[0] == "bash", "by a /bin/sh"
 
 
-def test_known_definitions_are_those_that_a_dialect_writes() -> None:
+def test_cached_definitions_equal_those_of_the_dialect() -> None:
     for kind in DIALECTS.values():
         for marker in ("1-2-3/4/", "1-2-3:4-5-6/7/", "o'ther:1-2-3/4/"):
             dialect = kind("0eb3ba7b8cc4e36f", marker, "_527")

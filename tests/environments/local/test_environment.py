@@ -1,4 +1,4 @@
-"""This machine as a backend: settings, turns, the end of this process, addresses."""
+"""The backend local: settings, the session lock, the end of the program, addresses."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_sandbox_of_this_machine_is_the_backend_bubblewrap(monkeypatch: pytest
         LocalEnvironment(EnvironmentSettings(own=LocalSettings(sandbox="bubblewrap")))
 
 
-def test_a_limit_of_zero_is_none_and_so_none_to_refuse(tmp_path: Path) -> None:
+def test_a_limit_of_zero_is_not_refused(tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path), **dict.fromkeys(RESOURCE_SETTINGS, 0)) as env:
         assert env.execute("true").ok
         assert not env.capabilities.enforced_limits
@@ -108,7 +108,7 @@ SLEEPER = """
 """
 
 
-def _started_sleeper(nap: str) -> subprocess.Popen[str]:
+def _start_sleeper(nap: str) -> subprocess.Popen[str]:
     program = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SLEEPER), nap], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -120,19 +120,19 @@ def _started_sleeper(nap: str) -> subprocess.Popen[str]:
 
 
 def test_control_c_ends_the_command_and_leaves_the_session_usable(nap: str) -> None:
-    program = _started_sleeper(nap)
+    program = _start_sleeper(nap)
     os.kill(program.pid, signal.SIGINT)
     output, _ = program.communicate(timeout=60)
     assert (output, program.returncode, sleepers(nap)) == ("alive\n", 0, [])
 
 
 def test_a_shell_whose_parent_was_killed_ends_after_its_command(nap: str) -> None:
-    program = _started_sleeper(nap)
+    program = _start_sleeper(nap)
     [sleeper] = sleepers(nap)
     shell = sleeper.parent()
     os.kill(program.pid, signal.SIGKILL)
     program.communicate(timeout=60)
-    with contextlib.suppress(psutil.NoSuchProcess):  # as another test may have collected it
+    with contextlib.suppress(psutil.NoSuchProcess):  # the garbage collection of another test may have ended it
         sleeper.terminate()
     assert shell is not None
     psutil.wait_procs([shell], timeout=30)
@@ -146,10 +146,10 @@ def test_this_machine_is_named_and_its_ports_are_its_own():
         assert str(target) == f"local: machine {this_machine()}; enter it with `bash`"
         assert (str(env.address(80)), env.address(80).url) == ("127.0.0.1:80", "http://127.0.0.1:80")
     with pytest.raises(TerminalError, match="cleaned up"):
-        env.target  # noqa: B018 - it is looked up
+        env.target  # noqa: B018 - the property looks the target up
 
 
-def test_a_directory_of_ours_is_for_its_user_alone_and_has_a_name_that_is_new(tmp_path: Path) -> None:
+def test_a_scratch_directory_is_private_and_has_a_new_name(tmp_path: Path) -> None:
     modes: dict[str, int] = {}
     places: set[str] = set()
 

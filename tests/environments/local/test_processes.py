@@ -35,8 +35,8 @@ async def _all_of(searches: list[ProcessSearch]) -> list[bool]:
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of searches of each look through /proc."""
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record the number of searches that each scan of /proc answers."""
     counts: list[int] = []
     scan = processes._scan
 
@@ -48,16 +48,18 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_searches_at_the_same_time_share_their_looks_and_each_has_its_own_answer(looks: list[int]) -> None:
+def test_concurrent_searches_share_scans_and_have_their_own_results(scans: list[int]) -> None:
     with _process("there-1/") as process:
         searches = [ProcessSearch(f"there-{number}/", NONE) for number in range(50)]
         searches.append(ProcessSearch("there-1/", NONE, exclude=[process.pid]))
         answers = run(lambda _: _all_of(searches))
     assert [number for number, none in enumerate(answers) if not none] == [1]
-    assert len(looks) <= 4
+    assert len(scans) <= 4
 
 
-def test_a_look_that_had_begun_before_answers_no_search(monkeypatch: pytest.MonkeyPatch, looks: list[int]) -> None:
+def test_a_scan_that_began_before_a_search_does_not_answer_it(
+    monkeypatch: pytest.MonkeyPatch, scans: list[int]
+) -> None:
     counted, begun = processes._scan, []
 
     def slow(searches: list[ProcessSearch]) -> None:
@@ -78,7 +80,7 @@ def test_a_look_that_had_begun_before_answers_no_search(monkeypatch: pytest.Monk
     assert run(lambda _: search_later()) == (True, False)
 
 
-def test_a_search_that_is_cancelled_takes_no_other_ones_look_away() -> None:
+def test_a_cancelled_search_does_not_cancel_the_scan_of_others() -> None:
     async def cancel_one() -> bool:
         first = asyncio.ensure_future(finds_none(ProcessSearch("cancelled-1/", NONE)))
         others = asyncio.ensure_future(
@@ -92,7 +94,7 @@ def test_a_search_that_is_cancelled_takes_no_other_ones_look_away() -> None:
         assert run(lambda _: cancel_one())
 
 
-def test_a_process_whose_first_thread_has_ended_is_found_by_its_number() -> None:
+def test_a_process_whose_first_thread_has_ended_is_found_by_its_brand() -> None:
     resource = pytest.importorskip("resource")
     program = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
     program += "print(flush=True)\nctypes.CDLL(None).pthread_exit(None)\n"
@@ -112,7 +114,7 @@ def test_a_process_whose_first_thread_has_ended_is_found_by_its_number() -> None
         assert run(lambda _: finds_none(ProcessSearch("no-such/", brands)))
 
 
-def test_where_ids_began_anew_for_one_search_all_are_looked_at() -> None:
+def test_all_processes_are_scanned_if_ids_have_wrapped_for_a_search() -> None:
     with _process("began-anew/"):
         last, now = processes._last_id(), time.monotonic()
         others = [ProcessSearch(f"in-a-row-{number}/", NONE, since=last, began=now) for number in range(2)]
@@ -122,7 +124,7 @@ def test_where_ids_began_anew_for_one_search_all_are_looked_at() -> None:
     assert found == [True, False, True]
 
 
-def test_ids_may_have_begun_anew_after_a_second() -> None:
+def test_process_ids_may_have_wrapped_after_a_second() -> None:
     with _process("long-since/"):
         last, now = processes._last_id(), time.monotonic()
         searches = [ProcessSearch("long-since/", NONE, since=last, began=now - 10)]

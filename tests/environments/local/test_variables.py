@@ -1,4 +1,4 @@
-"""Variables of this process that commands on this machine are given: no keys of services, and none of this package."""
+"""Environment variables of local commands: no keys of services, and no settings of this package."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _output(env: BaseEnvironment, command: str, pty: bool = False) -> str:
 @pytest.mark.parametrize("lasting", [True, False])
 def test_commands_of_every_kind_get_no_keys_of_services(lasting: bool, tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path), persistent_shell=lasting) as env:
-        for _ in range(2):  # the second bash is started in another way
+        for _ in range(2):  # the second bash is started directly
             _check(env.execute("env").output)
             _check(env.execute_oneshot("env").output)
             _check(env.execute_oneshot(["env"]).output)
@@ -58,23 +58,23 @@ def test_commands_of_every_kind_get_no_keys_of_services(lasting: bool, tmp_path:
             env.renew()
 
 
-def test_tools_of_a_script_get_none(tmp_path: Path) -> None:
+def test_tools_of_a_script_get_no_keys(tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path), redact_secrets=False) as env:
         code = "import hermes_tools; print(hermes_tools.terminal('env')['output'])"
         _check(execute_code(code, env=env).output)
 
 
-def test_a_terminal_gets_none(tmp_path: Path) -> None:
+def test_a_terminal_gets_no_keys(tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path)) as env:
         _check(_output(env, "env", pty=True).replace("\r", ""))
 
 
-def test_the_command_line_gets_none(hermes_env: CommandLine) -> None:
+def test_the_command_line_gets_no_keys(hermes_env: CommandLine) -> None:
     _check(hermes_env("exec", "--", "env", **WITHHELD, **KEPT).stdout)
 
 
 @pytest.mark.parametrize("lasting", [True, False])
-def test_what_is_allowed_by_name_is_handed_to_every_kind(lasting: bool, tmp_path: Path) -> None:
+def test_allowed_variables_reach_commands_of_every_kind(lasting: bool, tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path), persistent_shell=lasting) as env:
         env.passthrough.allow(["OPENAI_API_KEY"])
         asked = 'printf %s "${OPENAI_API_KEY-} ${ANTHROPIC_API_KEY-}"'
@@ -83,7 +83,7 @@ def test_what_is_allowed_by_name_is_handed_to_every_kind(lasting: bool, tmp_path
         assert _output(env, asked) == "sk-key-of-a-provider "
 
 
-def test_settings_allow_by_name(tmp_path: Path) -> None:
+def test_settings_allow_variables_by_name(tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path), env_passthrough=["HERMES_MCP_TOKEN"]) as env:
         assert env.execute('printf %s "$HERMES_MCP_TOKEN"').output == "guess-me-not-1"
 

@@ -13,7 +13,7 @@ from environments.loop import LoopThread
 
 @pytest.fixture(autouse=True)
 def thread() -> Iterator[LoopThread]:
-    """A loop thread of the test's own, on which nothing is left in the end."""
+    """Start a loop thread for the test. At the end, no task may be left on it."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loop, "_current", None)
         assert loop.run(right) == "right"

@@ -1,4 +1,4 @@
-"""What becomes of a call when its caller leaves, by when that is."""
+"""Calls whose caller leaves before, during and after the work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from environments import loop
 from environments.loop import Call, LoopThread
 
 
-def test_before_it_began(thread: LoopThread) -> None:
+def test_a_call_left_before_it_began_does_not_run(thread: LoopThread) -> None:
     resources = Resources()
 
     async def scene(_: Call[None]) -> None:
@@ -39,7 +39,7 @@ def test_before_it_began(thread: LoopThread) -> None:
         thread.begin(before_a_step)
         thread.left.append(before_a_step)
         thread.abandon()
-        thread.left.append(unheard)  # without a word to the loop: another exception came then
+        thread.left.append(unheard)  # without a wakeup of the loop: another exception came first
         thread.begin(unheard)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -51,7 +51,7 @@ def test_before_it_began(thread: LoopThread) -> None:
     assert vars(resources) == vars(Resources())
 
 
-def test_before_it_began_while_the_loop_was_busy(thread: LoopThread) -> None:
+def test_a_call_left_while_the_loop_was_busy_does_not_run(thread: LoopThread) -> None:
     resources, busy, release = Resources(), threading.Event(), threading.Event()
 
     def block() -> None:
@@ -70,7 +70,7 @@ def test_before_it_began_while_the_loop_was_busy(thread: LoopThread) -> None:
     assert (resources.made, resources.undone) == ([0], [])
 
 
-def test_while_it_runs() -> None:
+def test_a_call_left_while_it_runs_ends_without_undo() -> None:
     undone: list[object] = []
 
     async def undo(value: object) -> None:

@@ -1,4 +1,4 @@
-"""Work whose caller leaves is cancelled, wherever it waits and whatever makes the caller leave."""
+"""Cancellation of work whose caller leaves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from environments import loop
 from environments.conformance.check import wait_until
 from environments.loop import Call, LoopThread
 
-# Where work can wait: each is awaited in a call that its caller leaves. `release` ends what would block a worker.
+# Places where work can wait. Each is awaited in a call that its caller leaves. `release` unblocks a worker.
 
 
 async def at_a_future(release: threading.Event) -> None:
@@ -74,7 +74,7 @@ WAITS = [at_a_future, at_sleep, in_worker, in_timeout, at_wait_for, in_a_group, 
 def test_an_exception_in_the_callers_thread_cancels_the_work_wherever_it_waits(
     wait: Callable[[threading.Event], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "SLICE", 0.01)  # such an exception does not end a wait for a lock
+    monkeypatch.setattr(loop, "SLICE", 0.01)  # an asynchronous exception does not end a wait for a lock
     release = threading.Event()
     work = Abandoned(lambda: wait(release))
     raised: list[BaseException] = []
@@ -112,7 +112,7 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
     work = Abandoned(wait_for_ever)
 
     class LateLock:
-        """A lock of which Python learns when its wait is over that a signal came just before it."""
+        """A lock with a signal just before the wait. Python handles the signal only after the wait."""
 
         def __init__(self) -> None:
             self._lock = threading.Lock()
@@ -122,7 +122,7 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
             if not how:
                 return self._lock.acquire()
             assert work.waits.wait(LONG)
-            # Both are written in C, and map calls them without a look for signals in between.
+            # Both are C functions, and `map` calls them without a check for signals in between.
             ring = partial(ctypes.PyDLL(None)["raise"], signal.SIGUSR1)
             return bool(list(map(call_it, (ring, partial(self._lock.acquire, *how))))[1])
 
@@ -133,7 +133,7 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
     assert work.all_steps() == WHOLE
 
 
-def test_it_is_cancelled_once_however_often_its_caller_leaves(thread: LoopThread) -> None:
+def test_work_is_cancelled_once_however_often_its_caller_leaves(thread: LoopThread) -> None:
     work = Abandoned(wait_for_ever)
 
     async def scene(_: Call[None]) -> None:

@@ -1,4 +1,4 @@
-"""The context variables of a caller, in its work."""
+"""Context variables of the caller during the work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_callers_variables_hold_in_its_work() -> None:
     }
 
 
-def test_two_callers_at_once_have_each_their_own() -> None:
+def test_two_callers_at_once_have_separate_variables() -> None:
     both = asyncio.Event()
     seen: dict[str, list[str]] = {}
 

@@ -25,7 +25,7 @@ def raise_twice(first: int, second: int, call: Callable[[], object]) -> tuple[li
     """Raise at a moment of a call as `raise_at` does, and again at the start of a later function.
 
     Returns:
-        The places of the moments that passed before the first, and whether there was a second.
+        The places of the moments that passed before the first, and True if there was a second.
     """
     starts, raised = itertools.count(), []
 
@@ -45,10 +45,10 @@ def raise_twice(first: int, second: int, call: Callable[[], object]) -> tuple[li
 
 
 class Moments:
-    """Calls that are left at each moment of theirs, and what has to be right after each.
+    """Calls interrupted at each moment, with a check of the loop after each call.
 
     Args:
-        act: Makes a call, in the caller's thread. The resources that it makes are those of `resources`.
+        act: Makes a call in the caller's thread, with resources of its argument.
     """
 
     def __init__(self, act: Callable[[Resources], object]) -> None:
@@ -58,7 +58,7 @@ class Moments:
             caller.call(lambda: loop.run(right))
 
     def try_all(self) -> int:
-        """Raise at each moment of a call, and return how many there are."""
+        """Raise at each moment of a call; return the number of moments."""
         for number in itertools.count():
             resources = Resources()
             passed = self._here.call(partial(raise_at, number, partial(self._act, resources)))
@@ -184,7 +184,7 @@ def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop() -> 
             gc.collect()
             return len(os.listdir("/proc/self/fd"))
 
-        gc.disable()  # what it ends is no part of the call
+        gc.disable()  # collections are no part of the call
         before = descriptors()
         for number in itertools.count():
             passed = raise_at(number, lambda: loop.run(right))
@@ -193,11 +193,11 @@ def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop() -> 
             loop._current.loop.close()
             loop._current = None
             assert wait_until(lambda: threads() == 1, 60), (passed[-1], threads())
-            if "socketpair" in passed[-1]:  # the standard library's loses descriptors
+            if "socketpair" in passed[-1]:  # an interrupted socketpair() of the standard library leaks descriptors
                 before = descriptors()
             assert descriptors() == before, (passed[-1], descriptors(), before)
             if len(passed) <= number:
                 break
         print(number)
     """
-    assert int(output_of(script, may_complain=True)) > 50  # it complains of loops that are half made
+    assert int(output_of(script, may_complain=True)) > 50  # asyncio warns about half-made loops

@@ -7,7 +7,7 @@ from targets.loop_calls import output_lines
 from environments import loop
 
 
-def test_callbacks_registered_after_the_import_call_and_those_before_it_are_told() -> None:
+def test_atexit_callbacks_registered_after_the_import_may_call_and_earlier_ones_get_an_error() -> None:
     script = """
         atexit.register(try_a_call, "before:")
         from environments import loop
@@ -17,7 +17,7 @@ def test_callbacks_registered_after_the_import_call_and_those_before_it_are_told
     assert output_lines(script) == ["main: right", "after: right", f"before: {loop.AT_EXIT}"]
 
 
-def test_a_first_call_at_the_end() -> None:
+def test_the_first_call_of_a_program_may_be_at_exit() -> None:
     script = """
         atexit.register(try_a_call, "before:")
         from environments import loop
@@ -26,7 +26,7 @@ def test_a_first_call_at_the_end() -> None:
     assert output_lines(script) == ["after: right", f"before: {loop.AT_EXIT}"]
 
 
-def test_a_call_under_way_in_a_daemon_thread_is_told() -> None:
+def test_a_call_in_progress_in_a_daemon_thread_gets_an_error() -> None:
     script = """
         outcome = threading.Event()
         atexit.register(outcome.wait, 60)
@@ -51,7 +51,7 @@ def test_a_call_under_way_in_a_daemon_thread_is_told() -> None:
     assert output_lines(script) == [loop.AT_EXIT]
 
 
-def test_work_beside_ends_before_the_program() -> None:
+def test_background_work_ends_before_the_program() -> None:
     script = """
         from environments import loop
 
@@ -75,7 +75,7 @@ def test_work_beside_ends_before_the_program() -> None:
     assert output_lines(script) == ["beside", "after it in a worker"]
 
 
-def test_work_beside_that_does_not_end_is_given_up() -> None:
+def test_background_work_that_does_not_end_is_given_up() -> None:
     script = """
         atexit.register(try_a_call, "before:")
         from environments import loop
@@ -91,7 +91,7 @@ def test_work_beside_that_does_not_end_is_given_up() -> None:
     assert output_lines(script) == ["end", f"before: {loop.AT_EXIT}"]
 
 
-def test_what_is_to_be_closed_is_closed_behind_all_other_work() -> None:
+def test_closing_functions_run_after_all_other_work() -> None:
     script = """
         from environments import loop
 
@@ -118,7 +118,7 @@ def test_what_is_to_be_closed_is_closed_behind_all_other_work() -> None:
     assert output_lines(script) == ["last work", "fails", "hangs", "closes"]
 
 
-def test_a_host_is_looked_up_at_the_end_where_workers_are_lent() -> None:
+def test_a_host_is_looked_up_on_a_worker_at_exit() -> None:
     script = """
         from environments import loop
 
@@ -168,7 +168,7 @@ def test_work_whose_caller_has_left_ends_whole_before_the_program() -> None:
     assert output_lines(script) == ["left", "in a worker True", "ended"]
 
 
-def test_work_whose_caller_had_no_time_to_say_that_it_left_ends_whole_before_the_program() -> None:
+def test_work_whose_caller_was_interrupted_while_leaving_ends_whole_before_the_program() -> None:
     script = """
         from environments import loop
         from environments.output import Channel
@@ -202,7 +202,7 @@ def test_work_whose_caller_had_no_time_to_say_that_it_left_ends_whole_before_the
     assert output_lines(script) == ["left", "ended"]
 
 
-def test_a_result_that_nobody_got_is_undone_before_the_program_ends() -> None:
+def test_an_unreceived_result_is_undone_before_the_program_ends() -> None:
     script = """
         from environments import loop
         from environments.output import Channel
@@ -228,7 +228,7 @@ def test_a_result_that_nobody_got_is_undone_before_the_program_ends() -> None:
     assert output_lines(script) == ["undone value"]
 
 
-def test_a_worker_works_there() -> None:
+def test_workers_work_at_exit() -> None:
     script = """
         from environments import loop
 
@@ -265,7 +265,7 @@ def test_a_function_that_blocks_in_a_worker_does_not_keep_the_program() -> None:
     assert output_lines(script) == ["end"]
 
 
-def test_an_error_that_ends_the_program_ends_it_as_ever() -> None:
+def test_sys_exit_in_a_call_ends_the_program() -> None:
     script = """
         from environments import loop
 

@@ -1,4 +1,4 @@
-"""Faults on the loop thread end nothing else."""
+"""Faults on the loop thread and their effect on other calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_callback_on_the_loop_that_raises_is_logged_and_the_loop_goes_on(
     assert f"{kind.__name__}: of a callback" in caplog.text
 
 
-def test_a_task_beside_that_exits_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_background_task_that_exits_ends_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     async def leave() -> None:
         raise SystemExit("of a task")
 
@@ -47,7 +47,7 @@ def test_a_task_beside_that_exits_ends_nothing_else(caplog: pytest.LogCaptureFix
     assert "SystemExit: of a task" in caplog.text
 
 
-def test_a_task_beside_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_background_task_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> None:
         raise CallerLeft("beside")
 

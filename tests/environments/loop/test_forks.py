@@ -58,7 +58,7 @@ def test_a_child_has_a_loop_of_its_own_and_its_parents_goes_on() -> None:
     assert output_lines(FORKED, script) == ["parent right", *once, *once]
 
 
-def test_a_child_of_a_child() -> None:
+def test_a_grandchild_has_a_loop_of_its_own() -> None:
     script = """
         loop.run(right)
 
@@ -147,7 +147,7 @@ def test_in_a_child_forked_in_a_callback_the_call_fails_and_its_parents_goes_on(
     assert sorted(output_lines(FORKED_IN_A_CALLBACK, script)) == sorted(lines)
 
 
-def test_in_a_child_forked_in_a_callback_that_raises_there_the_error_comes() -> None:
+def test_a_callback_that_forks_and_raises_in_the_child_raises_there() -> None:
     script = """
         def fork(channel, data):
             children.append(os.fork())

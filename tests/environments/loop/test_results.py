@@ -1,4 +1,4 @@
-"""What comes back from the loop thread."""
+"""Results and errors of calls."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_an_error_that_was_handled_keeps_nothing_alive() -> None:
 
     with contextlib.suppress(ValueError):
         loop.run(work)
-    loop.run(right)  # the loop lets go of a call in the turn after it
+    loop.run(right)  # the loop drops its reference to a call in the next turn
     assert references[0]() is None
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_what_work_returns_is_the_callers_alone() -> None:
+def test_the_loop_keeps_no_reference_to_a_result() -> None:
     class Held:
         pass
 

@@ -1,4 +1,4 @@
-"""Futures that several wait for."""
+"""Futures with several waiters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_done_within() -> None:
     loop.run(work)
 
 
-def test_who_stops_waiting_for_a_shared_future_does_not_cancel_it() -> None:
+def test_a_cancelled_waiter_does_not_cancel_a_shared_future() -> None:
     async def work(call: Call[None]) -> None:
         future = asyncio.get_running_loop().create_future()
         waiters = [loop.spawn(loop.shielded(future)) for _ in range(3)]
@@ -51,7 +51,7 @@ def test_who_stops_waiting_for_a_shared_future_does_not_cancel_it() -> None:
     loop.run(work)
 
 
-def test_each_who_waits_for_a_shared_future_gets_its_error() -> None:
+def test_each_waiter_of_a_shared_future_gets_its_error() -> None:
     error = CallerLeft()
 
     async def work(call: Call[None]) -> None:

@@ -46,7 +46,7 @@ def test_a_result_before_the_limit_is_a_result() -> None:
     async def work(call: Call[str]) -> str:
         turn = asyncio.get_running_loop()
         async with asyncio.timeout(None) as scope:
-            scope.reschedule(turn.time())  # it would come in the next turn
+            scope.reschedule(turn.time())  # the time-out would come in the next turn
             result = "in time"
         await asyncio.sleep(0)
         assert not scope.expired()

@@ -1,4 +1,4 @@
-"""The threads of functions that block."""
+"""Worker threads of blocking functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_function_in_a_worker_returns_and_raises() -> None:
         loop.run(lambda _: loop.in_worker(next, iter(())))
 
 
-def test_there_are_as_many_as_wait_for_each_other_and_idle_ones_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_as_many_workers_as_blocked_functions_and_idle_workers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "IDLE_LIMIT", 0.01)
     barrier = threading.Barrier(50)
     workers: set[threading.Thread] = set()
@@ -55,14 +55,14 @@ def test_there_are_as_many_as_wait_for_each_other_and_idle_ones_end(monkeypatch:
     assert some_ended()
 
 
-def test_one_after_the_other_they_are_one() -> None:
+def test_functions_one_after_the_other_share_a_worker() -> None:
     async def work(call: Call[set[int]]) -> set[int]:
         return {await loop.in_worker(threading.get_ident) for _ in range(20)}
 
     assert len(loop.run(work)) == 1
 
 
-def test_one_that_cannot_be_started_is_an_error_of_that_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_cannot_be_started_is_an_error_of_that_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     release, began = threading.Event(), threading.Event()
 
     def block() -> str:
@@ -94,7 +94,7 @@ def test_one_that_cannot_be_started_is_an_error_of_that_call_alone(monkeypatch: 
     assert loop.run(lambda _: loop.in_worker(str, "second")) == "second"
 
 
-def test_one_whose_function_exits_works_on() -> None:
+def test_a_worker_whose_function_exits_works_on() -> None:
     async def work(call: Call[None]) -> None:
         await loop.in_worker(sys.exit, 3)
 

@@ -1,4 +1,4 @@
-"""Lists of hosts: their entries, the forms of a host, and addresses that are not public."""
+"""Allow-lists of hosts: entries, forms of a host, and addresses that are not public."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def allows(entries: list[str], host: str, port: int = 443) -> bool:
         ("2001:db8::/32", "[2001:db8::5]", 443),
     ],
 )
-def test_an_entry_has_what_it_names(entry: str, host: str, port: int) -> None:
+def test_an_entry_allows_the_hosts_it_names(entry: str, host: str, port: int) -> None:
     assert allows([entry], host, port)
 
 
@@ -69,7 +69,7 @@ def test_an_entry_has_what_it_names(entry: str, host: str, port: int) -> None:
         ("127.0.0.1:9", "127.0.0.1", 90),
     ],
 )
-def test_and_nothing_else(entry: str, host: str, port: int) -> None:
+def test_an_entry_allows_no_other_host(entry: str, host: str, port: int) -> None:
     assert not allows([entry], host, port)
 
 
@@ -81,7 +81,7 @@ def test_and_nothing_else(entry: str, host: str, port: int) -> None:
         *("example.org:x", "*.10.0.0.1", "2130706433", "0x7f.1", "10.1", "010.0.0.1", "fe80::1%eth0", "[::1", 7),
     ],
 )
-def test_what_is_no_host_is_refused_with_what_is(entry: object) -> None:
+def test_an_invalid_entry_is_refused_with_the_valid_forms(entry: object) -> None:
     with pytest.raises(ValueError, match=r"give a host \(example.org\)"):
         AllowList([entry])  # type: ignore[list-item]
 
@@ -108,7 +108,7 @@ def test_an_address_that_is_not_public_is_connected_to_only_if_it_is_listed(addr
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::93.184.216.34"])
-def test_a_public_address_of_a_listed_name_need_not_be(address: str) -> None:
+def test_a_public_address_of_a_listed_name_need_not_be_listed(address: str) -> None:
     where = ip_address(address)
     assert AllowList(["example.org"]).allowed_addresses("example.org", 443, [PRIVATE, where]) == [where]
 
@@ -152,7 +152,7 @@ def test_an_address_is_read_in_its_usual_form_alone(number: int) -> None:
             parse_host(form)
 
 
-def test_a_port_is_told_from_an_address() -> None:
+def test_a_port_is_split_from_an_address() -> None:
     assert split_port("example.org:80") == ("example.org", "80")
     assert split_port("[::1]:80") == ("[::1]", "80")
     assert split_port("::1") == ("::1", "")
@@ -160,12 +160,12 @@ def test_a_port_is_told_from_an_address() -> None:
 
 
 @pytest.mark.parametrize("value", [True, "true", "yes", "on", "1", 1, "full", "FULL"])
-def test_a_truth_value_is_full(value: object) -> None:
+def test_a_true_value_is_full(value: object) -> None:
     assert parse_network(value) == "full"
 
 
 @pytest.mark.parametrize("value", [False, "false", "no", "off", "0", 0, "none"])
-def test_or_none(value: object) -> None:
+def test_a_false_value_is_none(value: object) -> None:
     assert parse_network(value) == "none"
 
 
@@ -182,18 +182,18 @@ def test_anything_else_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("backend", ["ssh", "local"])
-def test_a_backend_that_cannot_hold_it_refuses_it_and_names_others(backend: str) -> None:
+def test_a_backend_without_lists_of_hosts_refuses_them_and_names_others(backend: str) -> None:
     with pytest.raises(UnsupportedError, match=r"argument network: .* use bubblewrap, docker, singularity"):
         create_environment(backend, network=["example.org"])
 
 
-def test_one_that_has_no_such_setting_refuses_to_change_it() -> None:
+def test_a_backend_without_the_setting_refuses_set_network() -> None:
     with create_environment("local") as env, pytest.raises(UnsupportedError, match="use docker, bubblewrap or"):
         env.set_network(["example.org"])
 
 
 @pytest.mark.parametrize("text", ['["example.org", "*.a.example:80"]', "none", "false"])
-def test_it_is_read_from_a_variable_and_from_config_yaml(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_is_read_from_a_variable(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_DOCKER_NETWORK", text)
     given = ("example.org", "*.a.example:80") if text.startswith("[") else "none"
     assert load_settings("docker").docker.network == given
@@ -207,6 +207,6 @@ def test_a_list_of_config_yaml_is_read_as_other_lists_are(configure: Callable[[s
         load_settings("docker")
 
 
-def test_a_container_that_runs_already_is_given_none() -> None:
+def test_a_container_to_join_gets_no_list() -> None:
     with pytest.raises(SettingsError, match="network is for a new target"):
         create_environment("docker", container="some", network=["example.org"])

@@ -1,4 +1,4 @@
-"""The frames of the network proxy, with a target that means harm, and with very many connections."""
+"""Frames of the network proxy with a malicious target and with very many connections."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from environments.shell.stream import Receiver, Stream, Terminal
 class Target(Stream):
     """A stream into which a test puts what the target sends. It may never take what it is sent."""
 
-    def __init__(self, takes: bool = True) -> None:
-        self.takes = takes
+    def __init__(self, drains: bool = True) -> None:
+        self.drains = drains
         self.frames: list[tuple[bytes, int, bytes]] = []
         self.sent = 0
 
@@ -39,7 +39,7 @@ class Target(Stream):
         self.frames.append((kind, number, data[HEAD.size :]))
 
     async def drain(self) -> None:
-        while not self.takes and not self.ended.done():
+        while not self.drains and not self.ended.done():
             await asyncio.sleep(0.01)
 
     def close_write(self) -> None:
@@ -59,7 +59,7 @@ class Target(Stream):
     async def close(self) -> None:
         self._end()
 
-    def gives(self, kind: bytes, number: int = 0, data: bytes = b"") -> None:
+    def deliver(self, kind: bytes, number: int = 0, data: bytes = b"") -> None:
         self.receiver.data_received(Output.STDOUT, HEAD.pack(kind, number, len(data)) + data)
 
     @property
@@ -71,7 +71,7 @@ class Target(Stream):
         self._receiver = receiver
 
 
-def told(test: Callable[[Multiplexer, Target], object], takes: bool = True, serve: object = None) -> Target:
+def run_multiplexer(test: Callable[[Multiplexer, Target], object], drains: bool = True, serve: object = None) -> Target:
     """Run a test on the loop, with a channel that is ready, and return its target."""
 
     async def echo(connection: TargetConnection) -> None:
@@ -80,34 +80,34 @@ def told(test: Callable[[Multiplexer, Target], object], takes: bool = True, serv
         connection.write_eof()
 
     async def work(_: object) -> Target:
-        channel, target = Multiplexer(serve or echo), Target(takes)
+        channel, target = Multiplexer(serve or echo), Target(drains)
         channel.attach(target)
-        target.gives(b"R", 0, b"20000")
+        target.deliver(b"R", 0, b"20000")
         assert await channel.ready == "20000"
         if asyncio.iscoroutine(left := test(channel, target)):
             await left
         channel.end()
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not channel._connections and not channel._tasks, "nothing is left of what there was"
+        assert not channel._connections and not channel._tasks, "no connection and no task is left"
         return target
 
     return run(work)
 
 
-async def quiet() -> None:
+async def settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 def test_a_connection_is_read_and_written() -> None:
     async def test(channel: Multiplexer, target: Target) -> None:
-        target.gives(b"O", 7)
-        target.gives(b"D", 7, b"hello")
-        target.gives(b"E", 7)
-        await quiet()
+        target.deliver(b"O", 7)
+        target.deliver(b"D", 7, b"hello")
+        target.deliver(b"E", 7)
+        await settle()
 
-    assert told(test).frames == [(b"D", 7, b"hello"), (b"E", 7, b""), (b"C", 7, b"")]
+    assert run_multiplexer(test).frames == [(b"D", 7, b"hello"), (b"E", 7, b""), (b"C", 7, b"")]
 
 
 def test_frames_may_come_in_any_pieces() -> None:
@@ -115,9 +115,9 @@ def test_frames_may_come_in_any_pieces() -> None:
         text = b"".join(HEAD.pack(k, 1, len(d)) + d for k, d in ((b"O", b""), (b"D", b"hello"), (b"E", b"")))
         for byte in text:
             target.receiver.data_received(Output.STDOUT, bytes([byte]))
-        await quiet()
+        await settle()
 
-    assert told(test).frames[0] == (b"D", 1, b"hello")
+    assert run_multiplexer(test).frames[0] == (b"D", 1, b"hello")
 
 
 @pytest.mark.parametrize(
@@ -133,32 +133,32 @@ def test_frames_may_come_in_any_pieces() -> None:
         [(b"\0", 0, b"\0" * 100)],
     ],
 )
-def test_what_the_program_never_sends_ends_it(frames: list[tuple[bytes, int, bytes]]) -> None:
+def test_frames_that_the_program_never_sends_end_the_multiplexer(frames: list[tuple[bytes, int, bytes]]) -> None:
     async def test(channel: Multiplexer, target: Target) -> None:
         for frame in frames:
             if channel.is_up:
-                target.gives(*frame)
+                target.deliver(*frame)
         assert not channel.is_up
 
-    told(test)
+    run_multiplexer(test)
 
 
-def test_so_does_a_frame_that_is_too_large_before_it_has_come() -> None:
+def test_the_head_of_a_frame_that_is_too_large_ends_the_multiplexer() -> None:
     async def test(channel: Multiplexer, target: Target) -> None:
         target.receiver.data_received(Output.STDOUT, HEAD.pack(b"D", 1, 2**32 - 1))
         assert not channel.is_up
 
-    told(test)
+    run_multiplexer(test)
 
 
-def test_frames_of_connections_that_there_are_not_are_dropped() -> None:
+def test_frames_of_unknown_connections_are_dropped() -> None:
     async def test(channel: Multiplexer, target: Target) -> None:
         for kind in (b"D", b"W", b"E", b"C"):
             for number in range(1000):
-                target.gives(kind, number, b"xxxxx")
+                target.deliver(kind, number, b"xxxxx")
         assert channel.is_up and target.frames == []
 
-    told(test)
+    run_multiplexer(test)
 
 
 def test_garbage_without_end_is_not_kept() -> None:
@@ -168,62 +168,62 @@ def test_garbage_without_end_is_not_kept() -> None:
             target.receiver.data_received(Output.STDOUT, b"g" * 100_000)
         assert not channel.is_up and len(channel._buffer) == 0 and len(channel._errors) <= 2000
 
-    told(test)
+    run_multiplexer(test)
 
 
 def test_a_connection_that_is_closed_at_once_leaves_nothing() -> None:
     async def test(channel: Multiplexer, target: Target) -> None:
         for number in range(1000):
-            target.gives(b"O", number)
-            target.gives(b"C", number)
+            target.deliver(b"O", number)
+            target.deliver(b"C", number)
             if number % 100 == 0:
-                await quiet()
-        await quiet()
+                await settle()
+        await settle()
         assert not channel._connections and channel.is_up
 
-    told(test)
+    run_multiplexer(test)
 
 
-def test_more_connections_than_the_program_has_are_answered_and_not_served() -> None:
+def test_connections_above_the_limit_are_answered_503_and_not_served() -> None:
     async def test(channel: Multiplexer, target: Target) -> None:
         for number in range(10_000):
-            target.gives(b"O", number)
+            target.deliver(b"O", number)
         assert len(channel._connections) == 2 * MAX_CONNECTIONS
-        await quiet()
+        await settle()
 
-    frames = told(test).frames
+    frames = run_multiplexer(test).frames
     assert frames[0][2].startswith(b"HTTP/1.1 503 ") and frames[1][0] == b"C"
 
 
-def test_a_target_that_takes_nothing_is_sent_no_more_than_so_much() -> None:
+def test_unsent_data_for_a_target_that_drains_nothing_is_limited() -> None:
     async def test(channel: Multiplexer, target: Target) -> None:
         for number in range(20_000):
             if channel.is_up:
-                target.gives(b"O", number)
+                target.deliver(b"O", number)
         assert not channel.is_up
 
     most = 1024 * 1024
     with mock.patch("environments.network.multiplexer.MAX_UNSENT", most):
-        assert told(test, takes=False).sent < most + MAX_FRAME
+        assert run_multiplexer(test, drains=False).sent < most + MAX_FRAME
 
 
-def test_no_more_of_a_connection_is_under_way_than_a_window() -> None:
+def test_data_in_flight_of_a_connection_is_limited_to_a_window() -> None:
     async def serve(connection: TargetConnection) -> None:
         await connection.write(b"x" * (4 * WINDOW))
 
     async def test(channel: Multiplexer, target: Target) -> None:
-        target.gives(b"O", 1)
-        await quiet()
+        target.deliver(b"O", 1)
+        await settle()
         assert sum(len(data) for _, _, data in target.frames) == WINDOW
-        target.gives(b"W", 1, struct.pack(">I", 1000))
-        await quiet()
+        target.deliver(b"W", 1, struct.pack(">I", 1000))
+        await settle()
         assert sum(len(data) for _, _, data in target.frames) == WINDOW + 1000
 
-    told(test, serve=serve)
+    run_multiplexer(test, serve=serve)
 
 
 def test_ten_thousand_connections_are_bounded_and_others_are_answered_503() -> None:
-    """They are made by programs in the target, which may have any number of them open."""
+    """Programs in the target may open any number of connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     try:
@@ -239,12 +239,12 @@ def test_ten_thousand_connections_are_bounded_and_others_are_answered_503() -> N
             channel = here.proxy._multiplexer
             assert channel and len(channel._connections) <= MAX_CONNECTIONS
             held[0].sendall(f"GET http://{server.place}/ HTTP/1.1\r\n\r\n".encode())
-            assert rest_of(held[0]).endswith(b"this is /"), "those that were first are served"
+            assert rest_of(held[0]).endswith(b"this is /"), "the first connections are served"
             for client in held:
                 client.close()
             while channel._connections:
                 pass
-            assert here.get(f"http://{server.place}/").endswith(b"this is /"), "and others behind them"
+            assert here.get(f"http://{server.place}/").endswith(b"this is /"), "and so are later connections"
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         gc.collect()

@@ -1,4 +1,4 @@
-"""The network proxy, with its program as a child of this process."""
+"""The network proxy, with the target's program as a child of this process."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def test_a_listed_host_is_reached_by_its_url_and_by_a_tunnel() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET http://{}/ HTTP/1.1", "CONNECT {} HTTP/1.1"])
-def test_any_other_is_refused_by_name_and_noted(method: str) -> None:
+def test_an_unlisted_host_is_refused_by_name_and_recorded(method: str) -> None:
     with local_proxy("example.org") as here:
         answer = here.answer(f"{method.format('other.example:8080')}\r\n\r\n".encode())
         assert status(answer) == 403
-        assert answer.count(b"other.example") >= 2, "in the status line too, which some programs show alone"
+        assert answer.count(b"other.example") >= 2, "also in the status line: some programs show nothing else"
         assert b"add other.example:8080 to the network setting" in answer
         assert here.refused == [("other.example", 8080)]
 
 
-def test_the_port_counts_where_one_is_listed() -> None:
+def test_a_listed_port_excludes_other_ports() -> None:
     with web() as server, local_proxy(server.place) as here:
         assert status(here.get(f"http://127.0.0.2:{server.port + 1}/")) == 403
         assert status(here.get("http://127.0.0.2/")) == 403
@@ -73,7 +73,7 @@ def test_a_listed_name_that_leads_to_a_private_address_is_refused_unless_that_is
         assert status(here.get(f"http://inner.example:{server.port}/")) == 200
 
 
-def test_a_name_that_is_bound_anew_is_looked_up_once_and_what_was_checked_is_dialled() -> None:
+def test_a_rebound_name_is_looked_up_once_and_the_checked_address_is_dialled() -> None:
     names = NameTable(rebound_example=["127.0.0.2", "127.0.0.3"])
     with web("127.0.0.3") as secret, local_proxy("rebound.example", "127.0.0.2", lookup=names) as here:
         answer = here.get(f"http://rebound.example:{secret.port}/")
@@ -114,7 +114,7 @@ def test_the_url_decides_and_the_header_host_is_written_anew() -> None:
         assert status(answer) == 403 and b"evil.example" in answer
 
 
-def test_what_is_behind_a_request_on_its_connection_is_sent_to_no_host() -> None:
+def test_data_behind_a_request_on_its_connection_is_sent_to_no_host() -> None:
     with web() as server, local_proxy(server.place) as here:
         first = f"POST http://{server.place}/first HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody"
         second = "GET http://evil.example/second HTTP/1.1\r\nHost: evil.example\r\n\r\n"
@@ -172,7 +172,7 @@ def test_a_request_whose_end_is_not_clear_is_refused(headers: bytes) -> None:
         b"",
     ],
 )
-def test_what_is_no_request_to_a_proxy_is_refused(line: bytes) -> None:
+def test_an_invalid_request_to_a_proxy_is_refused(line: bytes) -> None:
     with local_proxy("example.org", lookup=NameTable()) as here:
         assert status(here.answer(line + b"\r\n\r\n")) == 400
 
@@ -232,7 +232,7 @@ def test_much_data_comes_whole_in_both_directions_at_once() -> None:
         sending.join()
 
 
-def test_another_list_closes_what_it_does_not_have_and_keeps_what_it_has() -> None:
+def test_a_new_list_closes_connections_to_hosts_that_are_not_listed_any_more() -> None:
     with web() as one, web("127.0.0.3") as two, local_proxy(one.place, two.place) as here:
         with here.connected() as first, here.connected() as second:
             for client, server in ((first, one), (second, two)):
@@ -247,7 +247,7 @@ def test_another_list_closes_what_it_does_not_have_and_keeps_what_it_has() -> No
         assert status(here.get(f"http://{two.place}/")) == 403
 
 
-def test_one_that_was_killed_is_started_anew_at_the_same_port() -> None:
+def test_a_killed_proxy_is_restarted_at_the_same_port() -> None:
     with web() as server, local_proxy(server.place) as here:
         port = here.proxy.port
         assert here.start() is False
@@ -259,7 +259,7 @@ def test_one_that_was_killed_is_started_anew_at_the_same_port() -> None:
         assert status(here.get(f"http://{server.place}/")) == 200
 
 
-def test_it_ends_with_its_input_and_with_the_proxy() -> None:
+def test_the_program_ends_with_its_input_and_with_the_proxy() -> None:
     with local_proxy("example.org") as here:
         current().soon(here.streams[0].close_write)
         assert here.streams[0]._child.wait(20) == 0
@@ -268,7 +268,7 @@ def test_it_ends_with_its_input_and_with_the_proxy() -> None:
         assert here.streams[1]._child.wait(20) is not None
 
 
-def test_a_port_that_is_in_use_there_is_said() -> None:
+def test_a_port_in_use_in_the_target_is_an_error() -> None:
     here = LocalProxy(["example.org"])
     with (
         socket.create_server(("127.0.0.1", here.proxy.port)),
@@ -277,7 +277,7 @@ def test_a_port_that_is_in_use_there_is_said() -> None:
         here.start()
 
 
-def test_programs_find_it_by_variables() -> None:
+def test_programs_find_the_proxy_by_variables() -> None:
     here = LocalProxy(["example.org"])
     url = f"http://127.0.0.1:{here.proxy.port}"
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
@@ -296,7 +296,7 @@ def test_a_host_that_keeps_the_connection_open_does_not_hold_up_a_second_request
             server.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
             assert status(head_of(client)) == 204
             client.sendall(request)
-            assert rest_of(client) == b"", "a client that meets the end sends it again on another connection"
+            assert rest_of(client) == b"", "a client sends the request again on another connection"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_host_that_keeps_the_connection_open_does_not_hold_up_a_second_request
     ],
     ids=["plain", "interim", "empty", "torn", "long"],
 )
-def test_a_response_tells_the_program_that_its_connection_ends(sent: bytes, expected: bytes) -> None:
+def test_a_response_has_the_header_connection_close(sent: bytes, expected: bytes) -> None:
     listener = socket.create_server(("127.0.0.2", 0))
     place = f"127.0.0.2:{listener.getsockname()[1]}"
     with listener, local_proxy(place) as here, here.connected() as client:
@@ -324,17 +324,17 @@ def test_a_response_tells_the_program_that_its_connection_ends(sent: bytes, expe
         assert rest_of(client) == expected
 
 
-def test_a_start_that_is_broken_off_leaves_no_program() -> None:
+def test_a_cancelled_start_leaves_no_program() -> None:
     here = LocalProxy(["example.org"])
 
-    async def broken_off(_: object) -> None:
+    async def cancel_the_start(_: object) -> None:
         starting = asyncio.ensure_future(here.proxy.start(here._opened))
         while not here.streams:
             await asyncio.sleep(0.001)
         starting.cancel()
         await asyncio.wait((starting,))
 
-    run(broken_off)
+    run(cancel_the_start)
     assert not here.proxy.is_up
     assert here.streams[0]._child.wait(20) is not None
     assert here.start() is True

@@ -1,4 +1,4 @@
-"""Requests to the network proxy, as bytes that may be anything."""
+"""Requests to the network proxy, parsed from arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_url_becomes_a_path_and_a_host(target: bytes, path: bytes, host: bytes
     assert request.head == b"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (path, host)
 
 
-def test_headers_for_the_proxy_alone_are_left_out_and_what_frames_the_body_is_not() -> None:
+def test_headers_for_the_proxy_are_dropped_and_headers_that_frame_the_body_are_kept() -> None:
     headers = (
         b"Connection: X-Mine, Content-Length\r\nX-Mine: 1\r\nProxy-Authorization: secret\r\nContent-Length: 2\r\nA: b"
     )

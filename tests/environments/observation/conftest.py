@@ -1,4 +1,4 @@
-"""An environment that is recorded, and where."""
+"""A recorded environment and the path of the record."""
 
 from __future__ import annotations
 

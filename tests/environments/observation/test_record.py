@@ -1,4 +1,4 @@
-"""What the record of an environment says of what was done in it."""
+"""Records of commands, starts, file calls and processes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_command_is_recorded_with_the_start_that_it_waits_for(path: Path):
     assert command.end["time"] == pytest.approx(command.begin["time"] + command["seconds"], abs=1e-4)
 
 
-def test_what_happens_at_one_moment_is_a_line_of_its_own(env: BaseEnvironment, path: Path):
+def test_an_event_without_duration_is_a_line_of_its_own(env: BaseEnvironment, path: Path):
     env.observation.emit("network_refused", host="example.org", port=443)
     env.execute_oneshot("true", env={"MY_TOKEN": "hunter2-hunter2"})
     with env.observation.command(checked("outer", 1), "session"):
@@ -48,7 +48,7 @@ def test_what_happens_at_one_moment_is_a_line_of_its_own(env: BaseEnvironment, p
     assert "port" not in second and "batch_task" not in first
 
 
-def test_the_first_line_says_what_writes_it(env: BaseEnvironment, path: Path):
+def test_the_first_line_names_the_writing_process(env: BaseEnvironment, path: Path):
     env.execute("true")
     env.execute_oneshot("true")
     first, *rest = RunRecord(path).events
@@ -59,7 +59,7 @@ def test_the_first_line_says_what_writes_it(env: BaseEnvironment, path: Path):
     assert len(set(ids)) == len(ids) > 1
 
 
-def test_how_a_command_was_asked_for_is_recorded_without_values(env: BaseEnvironment, path: Path):
+def test_arguments_of_a_command_are_recorded_without_values_of_variables(env: BaseEnvironment, path: Path):
     env.execute_oneshot(
         "cat; echo err >&2", stdin="input", env={"B": "value-b", "A": "value-a"}, cwd="/", timeout=7, stderr="separate"
     )
@@ -73,7 +73,7 @@ def test_how_a_command_was_asked_for_is_recorded_without_values(env: BaseEnviron
     assert (named["session"], named["way"], named["command"]) == ("side", "session", "echo 'a b'")
 
 
-def test_a_command_without_a_limit_has_none_and_one_that_ran_out_of_time_says_so(env: BaseEnvironment, path: Path):
+def test_time_limits_and_time_outs_are_recorded(env: BaseEnvironment, path: Path):
     env.execute("true", timeout=float("inf"))
     env.execute("echo begun; sleep 1000", timeout=0.2)
     free, late = RunRecord(path).kind("command")
@@ -81,7 +81,7 @@ def test_a_command_without_a_limit_has_none_and_one_that_ran_out_of_time_says_so
     assert (late["status"], late["exit_code"], late["output"]) == ("timeout", 124, "begun\n")
 
 
-def test_an_interrupted_command_says_so_whether_it_had_begun_or_not(env: BaseEnvironment, path: Path):
+def test_interrupted_and_cancelled_commands_are_recorded_as_such(env: BaseEnvironment, path: Path):
     event = threading.Event()
     env.execute("echo begun; sleep 1000", interrupt=event, on_output=lambda text: event.set())
     scope = CancelScope()
@@ -91,7 +91,7 @@ def test_an_interrupted_command_says_so_whether_it_had_begun_or_not(env: BaseEnv
     assert [each["status"] for each in RunRecord(path).kind("command")] == ["interrupted", "cancelled"]
 
 
-def test_a_command_that_waits_for_its_turn_says_for_how_long(env: BaseEnvironment, path: Path, tmp_path: Path):
+def test_the_wait_for_the_session_lock_is_recorded(env: BaseEnvironment, path: Path, tmp_path: Path):
     env.execute("true")
     go, runs = tmp_path / "go", tmp_path / "runs"
     first = threading.Thread(target=env.execute, args=(f"touch {runs}; while [ ! -e {go} ]; do sleep 0.05; done",))
@@ -109,7 +109,7 @@ def test_a_command_that_waits_for_its_turn_says_for_how_long(env: BaseEnvironmen
     assert seen["seconds"] >= seen["waited"] and seen.begin["time"] + seen["waited"] >= released
 
 
-def test_what_was_not_allowed_is_recorded_with_the_time_that_the_question_took(path: Path):
+def test_denials_and_approvals_are_recorded_with_the_time_of_the_question(path: Path):
     def ask(request: CommandRequest) -> Ask | None:
         return Ask("may it?") if "secretly" in request.command else None
 
@@ -140,9 +140,9 @@ def test_a_start_that_fails_or_is_stopped_is_recorded_with_its_command(path: Pat
             stop.set()
             current_start().pause(100)
 
-    with _made(Slow, path, "fails") as env, pytest.raises(TerminalError):
+    with _make(Slow, path, "fails") as env, pytest.raises(TerminalError):
         env.execute("true")
-    with _made(Slow, path, "slow") as env, pytest.raises(StartStoppedError):
+    with _make(Slow, path, "slow") as env, pytest.raises(StartStoppedError):
         env.execute("true", interrupt=stop)
     seen = RunRecord(path)
     assert [each["status"] for each in seen.kind("command")] == ["failed", "interrupted"]
@@ -150,7 +150,7 @@ def test_a_start_that_fails_or_is_stopped_is_recorded_with_its_command(path: Pat
     assert seen.kind("start")[0]["error"] == seen.kind("command")[0]["error"] == "there is no such thing"
 
 
-def _made(kind: type[LocalEnvironment], path: Path, task: str) -> BaseEnvironment:
+def _make(kind: type[LocalEnvironment], path: Path, task: str) -> BaseEnvironment:
     with create_environment("local", record=path, task_id=task) as env:
         return kind(env.settings)
 
@@ -165,8 +165,10 @@ def test_each_file_call_is_recorded_once_with_its_paths_and_size(env: BaseEnviro
     with pytest.raises(FileNotFoundError):
         env.read_bytes("none")
     seen = RunRecord(path)
-    told = [(each["operation"], each["path"], each.get("local"), each.get("bytes")) for each in seen.kind("transfer")]
-    assert told == [
+    recorded = [
+        (each["operation"], each["path"], each.get("local"), each.get("bytes")) for each in seen.kind("transfer")
+    ]
+    assert recorded == [
         ("write_bytes", "a", None, 5),
         ("read_bytes", "a", None, 3),
         ("get_file", "a", str(here), 5),
@@ -195,7 +197,7 @@ def test_a_process_is_recorded_to_its_end_with_what_it_printed(env: BaseEnvironm
     assert RunRecord(path).last("command")["parent"] is None
 
 
-def test_a_process_whose_output_somebody_takes_is_recorded_too(env: BaseEnvironment, path: Path):
+def test_a_process_with_an_output_sink_is_recorded(env: BaseEnvironment, path: Path):
     class Sink:
         separate = True
         taken = b""

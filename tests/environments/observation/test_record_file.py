@@ -1,4 +1,4 @@
-"""The file of a record: who may write it, that lines stay whole, and that nothing stops where it can't be written."""
+"""The file of a record: permissions, whole lines, and failed writes."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ from environments.observation.record import RecordFile
 SIZE = 30_000
 
 
-def made(path: Path) -> BaseEnvironment:
+def make_environment(path: Path) -> BaseEnvironment:
     return create_environment("local", record=path)
 
 
-def test_a_new_file_is_for_this_user_alone_and_one_that_is_there_is_added_to(path: Path, tmp_path: Path):
+def test_a_new_file_is_private_and_an_existing_file_is_appended_to(path: Path, tmp_path: Path):
     before = os.umask(0)
     try:
-        with made(path) as env:
+        with make_environment(path) as env:
             env.execute("true")
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     first = path.read_text()
     path.chmod(0o640)
-    with made(path) as env:
+    with make_environment(path) as env:
         env.execute("true")
     assert path.read_text().startswith(first) and stat.S_IMODE(path.stat().st_mode) == 0o640
     assert len(RunRecord(path).kind("command")) == 2
 
 
-def test_it_is_where_the_process_was_when_it_was_asked_for(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_relative_path_is_resolved_when_the_environment_is_made(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     with create_environment("local", record="run.jsonl") as env, create_environment("local", record="~/home") as other:
@@ -54,25 +56,25 @@ def test_a_link_is_not_followed(path: Path, tmp_path: Path):
     (tmp_path / "elsewhere").write_text("mine")
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(SettingsError, match="it is a link; give the path of another file"):
-        made(path)
+        make_environment(path)
     path.unlink()
     path.symlink_to(tmp_path / "not there")
     with pytest.raises(SettingsError, match="it is a link"):
-        made(path)
+        make_environment(path)
     assert (tmp_path / "elsewhere").read_text() == "mine" and not (tmp_path / "not there").exists()
 
 
-def test_what_is_no_file_of_this_user_is_refused_at_once(path: Path, tmp_path: Path):
+def test_a_path_that_is_no_regular_file_is_refused_at_once(path: Path, tmp_path: Path):
     with pytest.raises(SettingsError, match="Is a directory"):
-        made(tmp_path)
+        make_environment(tmp_path)
     with pytest.raises(SettingsError, match="No such file or directory"):
-        made(tmp_path / "none" / "run.jsonl")
+        make_environment(tmp_path / "none" / "run.jsonl")
     os.mkfifo(path)
     with pytest.raises(SettingsError, match="No such device or address"):
-        made(path)
+        make_environment(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(SettingsError, match="it is no regular file"):
-        made(path)
+        make_environment(path)
     os.close(reader)
 
 
@@ -80,11 +82,11 @@ def test_a_file_of_another_user_is_refused(path: Path, monkeypatch: pytest.Monke
     path.touch()
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(SettingsError, match="it belongs to another user"):
-        made(path)
+        make_environment(path)
 
 
 def test_lines_of_many_threads_and_environments_stay_whole(path: Path):
-    with made(path) as env, made(path) as other, ThreadPoolExecutor(8) as threads:
+    with make_environment(path) as env, make_environment(path) as other, ThreadPoolExecutor(8) as threads:
         for place in (env, other):
             list(threads.map(lambda n, place=place: place.execute_oneshot(f"printf '%0{SIZE}d' {n}"), range(20)))
     seen = RunRecord(path)
@@ -132,7 +134,7 @@ with create_environment("local", record=sys.argv[1]) as env:
 """
 
 
-def test_a_full_disk_stops_nothing_is_warned_of_once_and_leaves_no_line_torn_but_one(path: Path):
+def test_a_full_disk_stops_nothing_and_is_one_warning_and_one_torn_line(path: Path):
     done = subprocess.run([sys.executable, "-c", FILLS, path], check=True, capture_output=True, text=True)
     assert done.stdout == "0\n1\n2\n3\n4\n"
     assert done.stderr.count("cannot be written any more") == 1
@@ -141,15 +143,15 @@ def test_a_full_disk_stops_nothing_is_warned_of_once_and_leaves_no_line_torn_but
     assert len(torn) == 1 and "echo last" in lines[-1 - 1]
 
 
-def test_a_file_that_is_gone_stops_nothing_and_is_not_made_anew(path: Path, caplog: pytest.LogCaptureFixture):
-    with made(path) as env:
+def test_a_deleted_file_stops_nothing_and_is_not_made_again(path: Path, caplog: pytest.LogCaptureFixture):
+    with make_environment(path) as env:
         path.unlink()
         assert env.execute("echo on").output == env.execute("echo on").output == "on\n"
     (warning,) = caplog.records
     assert "cannot be written any more, and has gaps: No such file" in warning.getMessage() and not path.exists()
 
 
-def test_a_write_that_is_cut_short_is_told_from_one_that_fails(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_short_write_and_a_failed_write_cost_only_their_own_line(path: Path, monkeypatch: pytest.MonkeyPatch):
     file, write = RecordFile(path), os.write
 
     def half(descriptor: int, data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""What the record says of scripts and of the tools that they call."""
+"""Records of scripts and of their tool calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ sys.exit("it ends badly")
 
 
 @pytest.mark.parametrize("transport", ["relay", "file"])
-def test_the_commands_of_a_tool_belong_to_its_call_and_that_to_its_script(
+def test_the_commands_of_a_tool_belong_to_its_call_and_the_call_to_its_script(
     env: BaseEnvironment, path: Path, transport: TransportName
 ):
     execute_code(CALLING, env=env, transport=transport, argv=["one", "two"], timeout=100, max_tool_calls=7)
@@ -41,11 +41,13 @@ def test_the_commands_of_a_tool_belong_to_its_call_and_that_to_its_script(
     assert terminal["parent"] == write["parent"] == script["id"]
     assert seen.one("command")["parent"] == terminal["id"]
     assert write["arguments"] == {"path": "made", "content": "contents"} and write["result"]["bytes_written"] == 8
-    assert not seen.kind("transfer"), "a tool's own write is its call, and getting the script there is not told"
+    assert not seen.kind("transfer"), (
+        "a tool's write is part of its call, and the transfer of the script is not recorded"
+    )
     assert {each["environment"] for each in seen.all} == {"local 1"}
 
 
-def test_a_tool_that_fails_or_says_that_it_did_is_recorded_so(env: BaseEnvironment, path: Path):
+def test_failed_tools_and_reported_errors_are_recorded(env: BaseEnvironment, path: Path):
     def broken() -> None:
         raise KeyError("missing")
 
@@ -56,14 +58,18 @@ def test_a_tool_that_fails_or_says_that_it_did_is_recorded_so(env: BaseEnvironme
     tools = {"broken": broken, "waits": waits, "unsendable": object}
     execute_code("import hermes_tools as t\nt.broken()\nt.waits()\nt.unsendable()", env=env, tools=tools)
     seen = RunRecord(path)
-    broke, said, unsendable = seen.kind("tool_call")
+    broke, reported, unsendable = seen.kind("tool_call")
     assert (broke["status"], broke["error_type"]) == ("failed", "KeyError") and "missing" in broke["error"]
-    assert (said["status"], said["error"], said["result"]["and"]) == ("error", "it says so", [1, 2.5, None, True])
+    assert (reported["status"], reported["error"], reported["result"]["and"]) == (
+        "error",
+        "it says so",
+        [1, 2.5, None, True],
+    )
     assert unsendable["status"] == "error" and "can't be sent" in unsendable["error"]
     assert seen.one("script")["tools"] == sorted(tools)
 
 
-def test_a_call_that_is_not_allowed_and_a_script_that_is_not_are_recorded_as_denied(env: BaseEnvironment, path: Path):
+def test_denied_calls_and_scripts_are_recorded_as_denied(env: BaseEnvironment, path: Path):
     code = "import hermes_tools\nhermes_tools.terminal('ls')"
     execute_code(code, env=env, before_tool_call=lambda request: "not that tool")
     execute_code(code, env=env, before_script=lambda request: "not that script")
@@ -73,7 +79,7 @@ def test_a_call_that_is_not_allowed_and_a_script_that_is_not_are_recorded_as_den
     assert call["status"] == "denied" and "not that tool" in call["error"] and not seen.kind("command")
 
 
-def test_a_script_that_is_ended_has_an_end_and_so_have_its_calls(env: BaseEnvironment, path: Path):
+def test_an_interrupted_script_and_its_calls_have_an_end_in_the_record(env: BaseEnvironment, path: Path):
     event = threading.Event()
 
     def called() -> str:

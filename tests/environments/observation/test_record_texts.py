@@ -1,4 +1,4 @@
-"""What of a value is kept in a record, and what is said of the rest."""
+"""Long texts and large values in a record: the kept part, and the count of the rest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fitting() -> Fitting:
 
 @settings(max_examples=5)
 @given(some.text(alphabet="aé€😀\ud800\n", min_size=1, max_size=5), some.integers(MOST_BYTES + 1, 2 * MOST_BYTES))
-def test_of_a_longer_text_both_ends_are_kept_and_what_is_missing_is_counted(piece: str, size: int):
+def test_both_ends_of_a_long_text_are_kept_and_the_missing_bytes_are_counted(piece: str, size: int):
     text, fitting = piece * size, Fitting(Redactor({}))
     kept = fitting.value("output", text)
     assert isinstance(kept, str)
@@ -41,7 +41,7 @@ def test_of_a_longer_text_both_ends_are_kept_and_what_is_missing_is_counted(piec
     assert byte_size(kept) + missing == byte_size(text) and MOST_BYTES - 8 < byte_size(kept) <= MOST_BYTES
 
 
-def test_a_value_that_json_has_no_words_for_is_shown(fitting: Fitting):
+def test_a_value_without_a_form_in_json_is_shown_as_text(fitting: Fitting):
     class Broken:
         def __repr__(self) -> str:
             raise ValueError

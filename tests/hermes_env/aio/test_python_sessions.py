@@ -29,7 +29,7 @@ async def test_scripts_share_what_they_define_and_their_tools_are_awaited(env: A
         await python.reset()
         assert "NameError" in (await python.execute("x")).stderr
     assert "".join(pieces) == "3\n"
-    with pytest.raises(TerminalError, match="was closed"):
+    with pytest.raises(TerminalError, match="session is closed"):
         raise TerminalError((await python.execute("1")).error)
 
 

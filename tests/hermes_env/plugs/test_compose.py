@@ -85,11 +85,11 @@ def test_each_form_of_a_value_is_understood(line: str, settings: dict[str, objec
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("build: .", "'build' is not supported: no image is built for a sandbox"),
-        ("ports: ['80:80']", "'ports' is not supported: take it out"),
+        ("build: .", "'build' is not supported: images are not built"),
+        ("ports: ['80:80']", "'ports' is not supported: remove it"),
         ("command: true", "command: True: give text"),
-        ("environment: {A: '${HOME}'}", "variables are not put in"),
-        ("environment: {A: true}", "put it into quotation marks"),
+        ("environment: {A: '${HOME}'}", "variables are not supported"),
+        ("environment: {A: true}", "put the value into quotation marks"),
         ("environment: A=1", "give a mapping"),
         ("volumes: ['named:/data']", "give a path of this machine"),
         ("volumes: ./data:/data", "give a list"),
@@ -111,11 +111,11 @@ def test_whatever_has_no_setting_is_refused_by_its_name(line: str, why: str) -> 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("services: {a: {image: x}, b: {image: y}}", "should have one service, and has: a, b"),
+        ("services: {a: {image: x}, b: {image: y}}", "should have one service, but has: a, b"),
         ("services: {}", "should have one service"),
         ("image: x", "'image' is not supported"),
         ("services: {a: {image: x}}\nnetworks: {n: {}}", "'networks' is not supported"),
-        ("services: {a: null}", "service 'a' should be a mapping, and is a NoneType"),
+        ("services: {a: null}", "service 'a' should be a mapping, but is a NoneType"),
         ("", "compose.yaml should be a mapping"),
     ],
 )

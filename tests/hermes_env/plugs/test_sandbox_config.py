@@ -47,7 +47,7 @@ def test_a_compose_file_is_known_by_its_name(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.gpu", "gpu.Dockerfile"])
 def test_a_dockerfile_is_refused_with_the_way_out(name: str) -> None:
-    with pytest.raises(SettingsError, match="no image is built for a sandbox"):
+    with pytest.raises(SettingsError, match="images are not built"):
         sandboxes_of(name)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from environments.base import BaseEnvironment
 from hermes_tools.files import write_file as writing
-from hermes_tools.files.read_file import WHOLE, read_file
+from hermes_tools.files.read_file import MAX_WHOLE_BYTES, read_file
 from hermes_tools.files.target_paths import near_misses
 from hermes_tools.files.write_file import write_file
 
@@ -64,13 +64,13 @@ def test_a_file_that_grows_for_ever_is_read_to_where_it_ended(env: BaseEnvironme
 def test_a_target_that_lies_about_a_file_is_an_error(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a").write_text("x\n" * WHOLE)
+    (tmp_path / "a").write_text("x\n" * MAX_WHOLE_BYTES)
     oneshot = env.internal.execute
     for lie in ("99999999999999999999", "no number", "1 2 3 4 5 6"):
         monkeypatch.setattr(
             env.internal, "execute", lambda command, lie=lie: oneshot(f"wc() {{ echo {lie}; }}\n{command}")
         )
-        assert "reading a gave no answer but" in read_file(env, "a")["error"], lie
+        assert "reading a printed unexpected output:" in read_file(env, "a")["error"], lie
 
 
 def test_nothing_but_a_regular_file_is_read_or_written(env: BaseEnvironment, tmp_path: Path) -> None:

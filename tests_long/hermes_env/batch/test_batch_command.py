@@ -1,4 +1,4 @@
-"""`hermes-env batch`, as a shell would run it."""
+"""`hermes-env batch`, run as a program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write(tmp_path: Path):
-    """Writes a file of tasks, and returns its path."""
+    """Write a file of tasks, and return the path."""
 
     def write(*tasks: dict[str, object]) -> str:
         file = tmp_path / "tasks.jsonl"
@@ -203,7 +203,7 @@ def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
         press()
         return again.wait(60)
 
-    assert run_interruptibly(work, lambda _: told.set(), again=again.set)
+    assert run_interruptibly(work, lambda _: told.set(), on_second=again.set)
 
 
 def test_a_person_sees_how_far_it_is(open_terminal, write, out: Path, nap: str) -> None:

@@ -1,4 +1,4 @@
-"""OutputQueue of output, on their way to the callback of a caller."""
+"""OutputQueue: output on the way to the caller's callback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from environments.loop import Call, OutputQueue
 from environments.output import Channel
 
 
-def test_they_come_in_order_with_those_of_a_channel_joined() -> None:
+def test_output_comes_in_order_and_adjacent_data_of_a_channel_is_joined() -> None:
     offered, came = threading.Event(), []
 
     def take(channel: Channel, data: bytes) -> None:
@@ -62,8 +62,8 @@ def test_a_callback_runs_in_its_callers_thread_and_may_call() -> None:
     assert came == [(threading.current_thread(), "nobody", "right")]
 
 
-def test_no_piece_is_lost_that_comes_with_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end comes just after the caller has looked for pieces, and before it looks for the end."""
+def test_output_that_comes_with_the_end_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end comes after the caller's check for output and before the caller's check for the end."""
     looked, ended = threading.Event(), threading.Event()
     holds = OutputQueue.__bool__
 
@@ -86,7 +86,7 @@ def test_no_piece_is_lost_that_comes_with_the_end(monkeypatch: pytest.MonkeyPatc
     assert came == [b"last"]
 
 
-def test_many_come_whole() -> None:
+def test_much_output_comes_whole() -> None:
     came = bytearray()
     text = bytes(range(256)) * 16
 
@@ -99,14 +99,14 @@ def test_many_come_whole() -> None:
     assert came == text
 
 
-def test_without_a_callback_there_are_none() -> None:
+def test_a_call_without_a_callback_has_no_queue() -> None:
     async def work(call: Call[object]) -> object:
         return call.pieces
 
     assert loop.run(work) is None
 
 
-def test_those_before_an_error_come_before_it() -> None:
+def test_output_before_an_error_comes_before_the_error() -> None:
     came: list[bytes] = []
 
     async def work(call: Call[None]) -> None:
@@ -148,7 +148,7 @@ def test_a_stream_is_paused_above_the_limit_and_resumed_at_half_of_it() -> None:
     pieces.offer(OUT, b"x" * loop.QUEUED, stream)
     assert stream.calls == []
     pieces.offer(ERR, b"x", stream)
-    pieces.offer(OUT, b"x", stream)  # what was read already
+    pieces.offer(OUT, b"x", stream)  # data read before the pause
     assert stream.calls == ["pause"]
     assert len(woken) == 3
     assert [len(data) for _, data in pieces.pop_all()] == [loop.QUEUED, 1, 1]
@@ -164,18 +164,18 @@ def test_a_stream_is_paused_above_the_limit_and_resumed_at_half_of_it() -> None:
     assert stream.calls == ["pause", "resume", "pause"]
 
 
-def test_what_waits_is_dropped_with_its_caller() -> None:
+def test_queued_output_is_dropped_with_its_caller() -> None:
     pieces, stream = OutputQueue(lambda: None), PauseLog()
     pieces.offer(OUT, b"x", stream)
     pieces.drop()
     assert not pieces
-    pieces.acknowledge(1)  # what the caller had said before it left
+    pieces.acknowledge(1)  # sent by the caller before it left
     pieces.offer(OUT, b"x", stream)
     assert pieces.pop_all() == []
     assert stream.calls == []
 
 
-def test_a_callback_that_is_slow_pauses_the_stream_until_it_has_taken_what_waits() -> None:
+def test_a_slow_callback_pauses_the_stream_until_the_queue_is_drained() -> None:
     release, came = threading.Event(), []
 
     def take(channel: Channel, data: bytes) -> None:
@@ -197,7 +197,7 @@ def test_a_callback_that_is_slow_pauses_the_stream_until_it_has_taken_what_waits
     assert sum(came) == loop.QUEUED + 1
 
 
-def test_a_caller_that_leaves_resumes_a_stream_and_what_comes_then_is_dropped() -> None:
+def test_a_caller_that_leaves_resumes_a_stream_and_later_output_is_dropped() -> None:
     stream, paused, ended = PauseLog(), threading.Event(), threading.Event()
 
     async def work(call: Call[None]) -> None:

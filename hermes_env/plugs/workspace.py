@@ -1,4 +1,4 @@
-"""Places to work in that a framework finds again: a target, and a directory in it."""
+"""Workspaces for a framework to resume: a target, and a directory in the target."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from hermes_env.aio import AsyncEnvironment
 _JOINED_BY = {"docker": "container", "singularity": "instance", "modal": "sandbox", "daytona": "sandbox"}
 
 
-def attaching(backend: str | None, target_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `create_environment` that join a target, which then outlives the environment.
+def attach_settings(backend: str | None, target_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `create_environment` to attach to an existing target. `cleanup` then keeps the target.
 
     Args:
-        backend: The backend's name; None is the configured one. A machine or a host is only used again, as nothing
-            was created there.
-        target_id: The `id` of its `Target`.
-        settings: The settings that it was created with. Those that only a new target has are left out.
+        backend: The backend's name; None is the configured backend. A machine or a host needs no attachment.
+        target_id: The `id` of the `Target`.
+        settings: The settings of the target. Settings for new targets only are removed.
     """
-    new = create_environment(backend, **settings)  # which does not start it
+    new = create_environment(backend, **settings)  # not started
     own, joined = new.settings_class, _JOINED_BY.get(new.backend)
     if joined is None:
         return {**settings, "backend": new.backend}
@@ -30,10 +29,10 @@ def attaching(backend: str | None, target_id: str, settings: Mapping[str, Any]) 
 
 
 async def own_directory(env: AsyncEnvironment) -> str:
-    """Return the directory for one user of a target, without links in its path. The environment is started.
+    """Return the workspace directory in a target, without links in the path. Starts the environment.
 
-    It is the configured directory, or the target's usual one. Where the usual one is everybody's, as on a host, or
-    cannot be written to, it is a new directory, which is removed with the environment.
+    The directory is the configured one, or the target's default. If the default is shared, as on a host, or not
+    writable, a new directory is created, and removed with the environment.
     """
     is_shared = (await env.target).kind in ("machine", "host") and env.settings.cwd is None
     made = None
