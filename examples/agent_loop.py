@@ -1,7 +1,7 @@
 """An agent in one file: `OPENAI_API_KEY=... python examples/agent_loop.py "How many lines of Python are here?"`.
 
-A model works in the configured environment (this machine by default, in a container with TERMINAL_ENV=docker) until it
-answers without asking for a tool. Any service with OpenAI's chat completions will do: OPENAI_BASE_URL and OPENAI_MODEL.
+A model works in the configured environment (this machine by default, a container with TERMINAL_ENV=docker) until its
+answer has no tool call. Any service with OpenAI's chat completions will do: OPENAI_BASE_URL and OPENAI_MODEL.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def complete(messages: list[dict]) -> dict:
 
 
 def run(task: str, task_id: str) -> str:
-    """Let the model work on a task, and return what it says in the end."""
+    """Let the model work on a task, and return its last answer."""
     messages: list[dict] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": task}]
     for _ in range(MOST_TURNS):
         answer = complete(messages)

@@ -1,8 +1,8 @@
-"""A task for inspect_ai whose samples run on any backend.
+"""A task for inspect_ai with samples on any backend.
 
     inspect eval examples/inspect_task.py --model openai/gpt-5 --sandbox hermes:docker
 
-`hermes:docker` takes image and limits from our own settings; `hermes:FILE.yaml` names a file that has them. See
+`hermes:docker` takes image and limits from our own settings, `hermes:FILE.yaml` from a file of settings. See
 docs/agents.md.
 """
 
@@ -19,7 +19,7 @@ POEM = "The woods are lovely, dark and deep,\nBut I have promises to keep,\nAnd 
 
 @task
 def count_lines() -> Task:
-    """Ask for a number that only a command tells."""
+    """Ask for a number that only a command can find."""
     question = "How many lines does poem.txt have? Look with bash, and answer with the number alone."
     sample = Sample(input=question, target="3", files={"poem.txt": POEM})
     return Task(dataset=[sample], solver=[use_tools(bash(timeout=60)), generate()], scorer=includes(), sandbox="hermes")

@@ -1,7 +1,7 @@
-"""A program that gives a script tools of its own: `python examples/own_tools.py`.
+"""A program with tools of its own for a script: `python examples/own_tools.py`.
 
 The tools are functions of this process, with its memory and its credentials. The script runs in the configured
-environment (this machine by default), knows the tools as `hermes_tools`, and sees neither.
+environment (this machine by default), imports the tools from `hermes_tools`, and sees neither memory nor credentials.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A report on this repository: what `make run` runs, as `hermes-env run examples/repository_report.py`.
 
-The script calls its tools some forty times, and only what it prints comes back.
+The script calls its tools some forty times. Only its output is returned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LARGEST = 8
 
 
 def matching_lines(pattern: str, package: str) -> dict[str, int]:
-    """Count the lines of each Python file of a package that a pattern matches."""
+    """Count the matching lines of each Python file of a package."""
     found = search_files(pattern, path=package, file_glob="*.py", output_mode="count", limit=1000)
     return {match["path"]: match["count"] for match in found.get("matches", [])}
 

@@ -1,7 +1,7 @@
 """A backend in one file: commands in namespaces of their own on this machine, made by `unshare` of util-linux.
 
-What runs there sees this machine's files, but has a /tmp, a process table and a network (with nothing on it) of its
-own. Any user may make one, where the kernel allows user namespaces. docs/adding-a-backend.md explains this file.
+Commands see this machine's files, but have their own /tmp, process table and network, without an interface. Any user
+may make namespaces, where the kernel allows user namespaces. docs/adding-a-backend.md explains this file.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 
 NAMESPACES = ("--mount", "--pid", "--net")
-# The shell is the first process in there: it reaps orphans, and when it ends the kernel kills all the others. It ends
-# when its input does, so that nothing outlives this process, however that ends.
+# The shell is the first process in the PID namespace: it reaps orphans, and when it ends the kernel kills all others.
+# The shell ends at the end of its input, so that no process outlives this one, also after a SIGKILL.
 _FIRST_PROCESS = """\
 mount -t tmpfs -o "size=$1" tmpfs /tmp && exec 3<&0 && echo ready && { cat <&3 & wait; }"""
 _LAST_BREATH = 0.5
-"""Seconds that the kernel may take to end the namespaces after the last command in them has ended."""
+"""Seconds for the kernel to end the namespaces after their last command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnshareSettings(BackendSettings):
-    """The settings of this backend alone. It holds no limits, so that those of `container_*` are refused."""
+    """The settings of this backend alone. The backend has no limits, so that `container_*` is refused."""
 
     prefix: ClassVar[str] = "unshare_"
 
     tmp_size: str = "50%"
-    """How much `/tmp` may hold, as `mount` writes it: `512m`, or a share of this machine's memory."""
+    """The size of `/tmp` in the format of `mount`: `512m`, or a share of this machine's memory."""
 
 
 class UnshareEnvironment(PersistentShellEnvironment):
@@ -48,8 +48,7 @@ class UnshareEnvironment(PersistentShellEnvironment):
         self._pid = 0
 
     def start_target(self) -> None:
-        """Make the namespaces, see `PersistentShellEnvironment`."""
-        self.stop_target()  # what is left of those that were lost
+        self.stop_target()  # the rest of lost namespaces
         size = UnshareSettings.of(self.settings).tmp_size
         argv = ["unshare", "--map-root-user", *NAMESPACES, "--mount-proc", "--fork", "--kill-child"]
         pipe = subprocess.PIPE
@@ -66,12 +65,10 @@ class UnshareEnvironment(PersistentShellEnvironment):
         self._pid = int(Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children").read_text())
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the namespaces, see `StreamOpener`."""
         enter = ["nsenter", f"--target={self._pid}", "--user", "--preserve-credentials", *NAMESPACES]
         return ChildStream([*enter, *argv], terminal=terminal)
 
     def target_loss(self) -> str | None:
-        """Say whether the namespaces are gone, see `PersistentShellEnvironment`."""
         try:
             assert self._holder
             code = self._holder.wait(_LAST_BREATH)
@@ -80,8 +77,7 @@ class UnshareEnvironment(PersistentShellEnvironment):
         return f"the first process of its namespaces ended with exit code {code}"
 
     def stop_target(self) -> None:
-        """End the namespaces, see `PersistentShellEnvironment`."""
         holder, self._holder = self._holder, None
         if holder:
-            holder.kill()  # and the kernel, by --kill-child, all that is in there
+            holder.kill()  # the kernel, by --kill-child, then kills all other processes
             holder.communicate()

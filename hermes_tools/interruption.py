@@ -36,7 +36,7 @@ def raise_if_interrupted() -> None:
     """Raise ToolInterruptedError if the scope of the current thread was cancelled."""
     scope = current_scope()
     if scope and scope.cancelled:
-        raise ToolInterruptedError("it was interrupted")
+        raise ToolInterruptedError("the call was interrupted")
 
 
 class Deadline:
@@ -64,7 +64,7 @@ class Deadline:
             ToolInterruptedError: The scope was cancelled, or `stop` was called.
         """
         if self._stopped or (self._scope and self._scope.cancelled):
-            raise ToolInterruptedError("it was interrupted")
+            raise ToolInterruptedError("the call was interrupted")
         left = self._end - time.monotonic()
         if left <= 0:
             raise DeadlineError(f"timed out after {plain_number(self._seconds)} s")

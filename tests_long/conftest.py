@@ -1,4 +1,4 @@
-"""What holds for the third ring: it reports what this machine cannot run."""
+"""The third ring's report of tests that this machine cannot run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As a model would write it: what the YAML files below the working directory say of images, as JSON."""
+"""A script as a model would write: the lines with an image in YAML files below the working directory, as JSON."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""As a model would write it: `old_api_call` is renamed in all files that a search finds."""
+"""A script as a model would write: rename `old_api_call` in all files of a search."""
 
 from hermes_tools import patch, search_files
 

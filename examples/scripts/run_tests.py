@@ -1,4 +1,4 @@
-"""As a model would write it: the tests of a project are run, and no more is printed than one has to know."""
+"""A script as a model would write: run a project's tests, and print only the totals and the failures."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""As a model would write it: three searches, the pages that fit best, and 500 characters of each."""
+"""A script as a model would write: three searches, the best pages, and 500 characters of each."""
 
 from hermes_tools import web_extract, web_search
 

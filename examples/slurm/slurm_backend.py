@@ -1,6 +1,6 @@
 """A backend for Slurm: one job is allocated by `salloc`, and every shell is a step of it, opened by `srun`.
 
-README.md beside this file says what was assumed of Slurm, and how it was tested.
+README.md beside this file lists the assumptions about Slurm, and the tests.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from environments.shell.stream import Stream, Terminal
 from environments.starting import current_start
 
 PREFIX = "hermes-"
-"""What the names of our jobs begin with, before the name of the environment, by which its owner is known."""
+"""The prefix of our jobs' names. The environment's name follows, and identifies the owner."""
 ANSWER_TIMEOUT = 60.0
-"""Seconds that the controller may take to answer `squeue` and `scancel`."""
+"""The time limit of `squeue` and `scancel`, in seconds."""
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
 _PENDING = re.compile(r"Pending job allocation (\d+)")
 
@@ -37,8 +37,8 @@ _PENDING = re.compile(r"Pending job allocation (\d+)")
 class SlurmSettings(BackendSettings):
     """The settings of this backend alone.
 
-    What a job asks for is what it is given at least. Whether it is held to that is a matter of how the cluster is set
-    up, so that the limits of `container_*` are refused.
+    A job gets at least the requested resources. The cluster's configuration decides if the request is also a limit, so
+    that `container_*` is refused.
     """
 
     prefix: ClassVar[str] = "slurm_"
@@ -46,7 +46,7 @@ class SlurmSettings(BackendSettings):
     partition: str | None = None
     """The partition to allocate in; the cluster's default if not set."""
     time: str | None = None
-    """How long the job may last, as `salloc --time` reads it: minutes, or `1-12:00:00`; the partition's default if
+    """The time limit of the job in the format of `salloc --time`: minutes, or `1-12:00:00`; the partition's default if
     not set."""
     cpus: Annotated[int, Field(gt=0)] | None = None
     """Processors to ask for."""
@@ -68,17 +68,16 @@ class SlurmEnvironment(PersistentShellEnvironment):
 
     @classmethod
     def list_targets(cls) -> Iterator[FoundTarget]:
-        """Go through our jobs, see `BaseEnvironment`. One that waits in the queue has no process yet."""
-        for line in _asked("squeue", "--me", "--noheader", "--format=%i %j %T").splitlines():
+        # A pending job has no process yet.
+        for line in _output("squeue", "--me", "--noheader", "--format=%i %j %T").splitlines():
             job, name, state = [*line.split(), "", ""][:3]
             if name.startswith(PREFIX):
                 runs: State = "running" if state == "RUNNING" else "stopped"
                 owner = Owner.in_name(name.removeprefix(PREFIX)) or UNKNOWN
-                yield FoundTarget("job", job, runs, partial(_asked, "scancel", job), owner=owner, name=name)
+                yield FoundTarget("job", job, runs, partial(_output, "scancel", job), owner=owner, name=name)
 
     def start_target(self) -> None:
-        """Allocate a job, which may wait in the queue for long, see `PersistentShellEnvironment`."""
-        self.stop_target()  # what is left of the one that was lost
+        self.stop_target()  # the rest of a lost job
         name = f"{PREFIX}{self.id}"
         try:
             salloc = subprocess.Popen(
@@ -91,36 +90,33 @@ class SlurmEnvironment(PersistentShellEnvironment):
         except OSError as error:
             raise EnvironmentStartError(f"backend 'slurm' needs `salloc` on PATH: {error.strerror}") from error
         try:
-            with salloc, current_start().aborting(salloc.terminate):  # it gives back what it has asked for
-                said = _followed(salloc)
-            if salloc.returncode != 0 or not (granted := _GRANTED.search(said)):
-                raise EnvironmentStartError(f"backend 'slurm' was given no job: {said.strip()}")
+            with salloc, current_start().aborting(salloc.terminate):  # on TERM, salloc gives its request back
+                output = _messages(salloc)
+            if salloc.returncode != 0 or not (granted := _GRANTED.search(output)):
+                raise EnvironmentStartError(f"backend 'slurm' was given no job: {output.strip()}")
         except BaseException:
             with contextlib.suppress(TerminalError):
-                _asked("scancel", "--quiet", f"--name={name}")  # of which it may have been about to tell
+                _output("scancel", "--quiet", f"--name={name}")  # salloc may have been about to print the granted job
             raise
         self._job = granted[1]
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a step of the job, see `StreamOpener`."""
-        how = "--pty" if terminal else "--unbuffered"  # without which only whole lines would come
+        how = "--pty" if terminal else "--unbuffered"  # otherwise only whole lines arrive
         step = ["srun", f"--jobid={self._job}", "--overlap", "--nodes=1", "--ntasks=1", "--quiet", how]
-        # What is set here goes along to the node, and may be secret.
+        # srun copies its variables to the node, and some may be secret.
         known = {name: os.environ[name] for name in (*SAFE_NAMES, "SLURM_CONF") if name in os.environ}
         return ChildStream([*step, "--", *argv], terminal=terminal, env=known)
 
     def target_loss(self) -> str | None:
-        """Say how the job has ended, if it has, see `PersistentShellEnvironment`."""
         try:
-            told = _asked("squeue", f"--jobs={self._job}", "--states=all", "--noheader", "--format=%T (%r)").strip()
+            state = _output("squeue", f"--jobs={self._job}", "--states=all", "--noheader", "--format=%T (%r)").strip()
         except TerminalError as error:
-            told = str(error)  # also of a job that ended long ago
+            state = str(error)  # also for a job that ended long ago
         return (
-            None if told.startswith("RUNNING") else f"its job {self._job} ended: {told or 'the queue has it no more'}"
+            None if state.startswith("RUNNING") else f"its job {self._job} ended: {state or 'no longer in the queue'}"
         )
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which job it is, on which node, see `PersistentShellEnvironment`."""
         step = ("srun", f"--jobid={self._job}", "--overlap", "--pty", f"--chdir={cwd}")
         node = self.run_control("uname -n").output.strip()
         return Target(
@@ -128,10 +124,9 @@ class SlurmEnvironment(PersistentShellEnvironment):
         )
 
     def stop_target(self) -> None:
-        """Cancel the job, see `PersistentShellEnvironment`."""
         job, self._job = self._job, ""
         if job:
-            _asked("scancel", job)
+            _output("scancel", job)
 
 
 def _salloc(own: SlurmSettings) -> list[str]:
@@ -140,22 +135,22 @@ def _salloc(own: SlurmSettings) -> list[str]:
     return ["salloc", "--no-shell", "--nodes=1", "--ntasks=1", *given, *own.extra_args]
 
 
-def _followed(salloc: subprocess.Popen[str]) -> str:
-    """Return all that it says, and tell when it waits."""
-    said = ""
+def _messages(salloc: subprocess.Popen[str]) -> str:
+    """Return the standard error of `salloc`, and report progress while the job is pending."""
+    output = ""
     assert salloc.stderr
     for line in salloc.stderr:
-        said += line
+        output += line
         if pending := _PENDING.search(line):
             current_start().report(f"waiting in the queue with job {pending[1]}")
-    return said
+    return output
 
 
-def _asked(*command: str) -> str:
-    """Return what a program of Slurm prints.
+def _output(*command: str) -> str:
+    """Return the output of a program of Slurm.
 
     Raises:
-        TerminalError: It failed.
+        TerminalError: The program failed.
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_TIMEOUT, check=False)

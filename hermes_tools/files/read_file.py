@@ -90,7 +90,7 @@ def read_bytes(env: BaseEnvironment, where: str, limit: int) -> bytes:
     try:
         return run_on_files(env, lambda files: files.read(where, limit))
     except CallCancelledError as error:
-        raise ToolInterruptedError("it was interrupted") from error
+        raise ToolInterruptedError("the call was interrupted") from error
 
 
 def unreadable(env: BaseEnvironment, path: str, where: str, error: TerminalError) -> str:

@@ -295,7 +295,7 @@ class StagedFiles:
         try:
             run_on_files(self._env, work)
         except CallCancelledError as error:
-            raise ToolInterruptedError("it was interrupted") from error
+            raise ToolInterruptedError("the call was interrupted") from error
         except WriteConditionError as error:
             if error.kind == "refused":
                 raise StagingError(f"{path} is not written: {error}") from error

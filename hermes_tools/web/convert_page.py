@@ -51,9 +51,9 @@ def main() -> None:
         title, content = " ".join(title.split())[:_LONGEST_TITLE], content[: order["most_characters"] + 1]
         answer = {"title": _without_surrogates(title), "content": _without_surrogates(content)}
     except MemoryError:
-        answer = {"error": "it takes too much memory to read"}
+        answer = {"error": "the page takes too much memory to read"}
     except Exception as error:  # any that a page can cause in a library
-        answer = {"error": f"it cannot be read: {type(error).__name__}: {str(error)[:200]}"}
+        answer = {"error": f"the page cannot be read: {type(error).__name__}: {str(error)[:200]}"}
     json.dump(answer, sys.stdout)
 
 

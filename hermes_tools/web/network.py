@@ -111,12 +111,12 @@ class CheckedNetwork(httpcore.NetworkBackend):
         found = _addresses_of(host, port, self._deadline)
         if self._rules:
             self._rules.check(host, found)
-        failure = "it has no address"
+        failure = "the host has no address"
         for address in found:
             try:
                 return _Stream(_open(address, self._deadline), self._deadline)
             except OSError as error:
-                failure = error.strerror or "it does not answer"
+                failure = error.strerror or "the host does not answer"
         raise httpcore.ConnectError(f"no connection to {host}, port {port}: {failure}")
 
     def connect_unix_socket(

@@ -55,7 +55,7 @@ def test_a_wait_for_a_process_ends_with_its_scope_and_the_process_goes_on(env: B
     waiting.start()
     scope.cancel()
     waiting.join(60)
-    assert results == [{"error": "it was interrupted"}]
+    assert results == [{"error": "the call was interrupted"}]
     assert process(env, "poll", started)["status"] == "running"
 
 
@@ -72,5 +72,5 @@ def test_a_command_that_has_a_terminal_ends_with_its_scope(env: BaseEnvironment,
     assert wait_until(lambda: bool(processes_with(nap)), 30)
     scope.cancel()
     running.join(60)
-    assert results == [{"output": "", "exit_code": -1, "error": "it was interrupted"}]
+    assert results == [{"output": "", "exit_code": -1, "error": "the call was interrupted"}]
     assert all_gone(nap)

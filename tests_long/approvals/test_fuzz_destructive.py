@@ -1,4 +1,4 @@
-"""Any text is judged, without an error and in linear time. `check` can be driven by any fuzzer."""
+"""Any text is judged, without an error and in linear time. Any fuzzer can drive `check`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ UNITS = [unit.replace("_", " ").replace("\\n", "\n") for unit in REPEATED.split(
 
 @pytest.mark.parametrize("before", ["", "psql -c '", 'python3 -c "'])
 def test_it_comes_to_an_end_soon_whatever_the_text_holds(before: str) -> None:
-    # A unit takes a second at most, and minutes where anything is not linear, which the time limit of tests finds.
+    # A unit takes a second at most. Anything that is not linear takes minutes, and runs into the tests' time limit.
     for unit in UNITS:
         destructive((before + unit * MAX_CHARACTERS)[: MAX_CHARACTERS // 5])
 
 
 def test_a_search_in_many_places_is_judged_soon() -> None:
-    # In minutes where anything is not linear, as above.
+    # Anything that is not linear takes minutes, as above.
     assert destructive("find " + ". " * (MAX_CHARACTERS // 3) + "-name x -delete") is None

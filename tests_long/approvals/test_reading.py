@@ -1,4 +1,4 @@
-"""Texts are generated, bash runs them, and each command that bash ran was found by reading."""
+"""Generated texts: the parser finds each command that bash runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from environments.approvals.command import UNKNOWN
 from environments.approvals.reader import read
 
-# The command "zap" notes that it was run. Blanks are written as "_" in the tables, new lines as "^".
+# The command "zap" records its runs. Blanks are written as "_" in the tables, new lines as "^".
 SIGNS = (
     "zap zap zap zap a echo_ x= x+= eval_ builtin_ command_ ! time_ -p f() f_ function_g in ' \" \\ \\^ $ ` # _ "
     "; ^ & && | || ( ) { } < >f << <<E E ^E^ <<< case_x_in esac x) *) ;; if_true; then fi do done [[ ]] $x "
@@ -31,7 +31,7 @@ FORMS = (
     "PS4='$({})';_set_-x;_: for_((i=0;i<1;i++));_do_{};_done x={};_x=${{x%_}};_$x "
     "shopt_-s_expand_aliases^alias_b='{}'^b {},{} {{{},}} {{{},{}}}"
 )
-# Only what the shell has built in is found, so that nothing but zap and empty files comes of a text.
+# PATH has only builtins, so that a text leaves nothing but zap's records and empty files.
 DRIVER = 'FUNCNEST=30; zap() { echo ran >&9; }; ( eval "$1" ) </dev/null >/dev/null 2>&1 9>>ran_'
 
 
@@ -52,7 +52,7 @@ TEXTS = st.recursive(
     ),
     max_leaves=6,
 ).filter(lambda text: "zap" in text and text.count("set -x") < 2)
-"""Texts to run. A trace that is switched on again by its own prompt starts processes without end."""
+"""Texts to run. A trace with a prompt that switches the trace on again starts processes without end."""
 
 
 def test_each_command_that_bash_runs_is_found(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def runs_zap(place: Path, text: str) -> bool:
 
 
 def is_found(text: str) -> bool:
-    """Report whether zap was found in a text, or a program that may be zap, or a reason why there may be more."""
+    """Return True if the parser finds zap in a text, a program that may be zap, or a reason for unknown commands."""
     reading = read(text)
     names = {command.name for command in reading.commands}
     return bool(reading.unread or reading.findings) or "zap" in names or any(UNKNOWN in name for name in names)

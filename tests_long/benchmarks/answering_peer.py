@@ -1,4 +1,4 @@
-"""A peer that is written for the tests: the driver runs it in a process of its own."""
+"""A peer for the tests. The driver runs this file in a process of its own."""
 
 from __future__ import annotations
 

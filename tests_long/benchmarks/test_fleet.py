@@ -1,4 +1,4 @@
-"""The simulated fleet, on the driver that every batch has."""
+"""The simulated fleet on the real driver of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking turns, and what a terminal shows of it."""
+"""Measurement in turns, and the table on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/performance.md from what was measured."""
+"""docs/performance.md, written from measurements."""
 
 from __future__ import annotations
 

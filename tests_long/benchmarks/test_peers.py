@@ -1,4 +1,4 @@
-"""The line between the driver and a peer, and peers that cannot be had."""
+"""The pipe between the driver and a peer, and peers that cannot be installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What costs the least is measured by doing the same work."""
+"""The raw cost is measured on the same work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the subjects measure, on a short run where that is cheap."""
+"""The measured subjects, on a short run where one is cheap."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ENDED = {"SWE-ReX 1.4.0": "it could not be installed: there is no index"}
 
 @contextmanager
 def no_peers(asked: Mapping[Kind, object]) -> Iterator[tuple[dict[str, Peer], dict[str, str]]]:
-    """Stand in for the peers, of which none can be installed."""
+    """Make all peers impossible to install."""
     yield {}, ENDED
 
 
 @pytest.fixture
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let everything take one turn that counts."""
+    """Limit each measurement to one counted turn."""
 
     def in_one_turn(timers: Mapping[str, Timer], **more: object) -> Measured:
         missing = more.get("missing")

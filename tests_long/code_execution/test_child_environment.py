@@ -1,4 +1,4 @@
-"""The variables of a script on targets that lack bash, env or a stream."""
+"""The variables of a script on targets without bash, env or a stream."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_variable_whose_name_no_shell_knows_does_not_pass(
 
 
 class WithoutEnv(PlainLocal):
-    """This machine as one that lacks the program env."""
+    """This machine without the program env."""
 
     has_own_programs = True
 

@@ -1,4 +1,4 @@
-"""What a script makes of its directory, and of that of all scripts, harms nobody else."""
+"""A script's changes to its directory, and to the directory of all scripts, harm no other script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file system that is full where scripts and their calls are staged."""
+"""A full file system below the directory of scripts and their calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments import create_environment
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file system of 256 KB that temporary files go to."""
+    """A file system of 256 KB for temporary files."""
     disk = tmp_path / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)

@@ -1,4 +1,4 @@
-"""Scripts that nobody read, on every backend that has a Python but this machine, and what floods, stops or hangs."""
+"""Hostile scripts on every backend with a Python except this machine: floods, stopped processes and hangs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironme
 
 @pytest.fixture(params=(local, docker), ids=lambda backend: backend.__name__)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    """One on which a script is as near to us as it gets, and one with walls."""
+    """This machine, on which a script has all our rights, and a container."""
     yield from made(request, tmp_path)
 
 
@@ -52,7 +52,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvi
     params=(bubblewrap, docker, ssh, singularity, per_command, modal, daytona), ids=lambda backend: backend.__name__
 )
 def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    """Every backend that has a Python, but this machine, where the first ring runs the same."""
+    """Every backend with a Python, except this machine: the first ring runs the same there."""
     yield from made(request, tmp_path)
 
 

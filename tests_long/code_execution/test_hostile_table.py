@@ -1,4 +1,4 @@
-"""Each script of the table of hostile scripts, over each transport: the next one is right, and nothing is left."""
+"""Each script of the table of hostile scripts, over each transport: the next script succeeds, no process is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script imports is what `python3 script.py` imports: nothing of what starts it shows."""
+"""A script imports the same modules as `python3 script.py`: no module of the boot program is visible."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ BEGINS = "import sys, sitecustomize; print(2, sys.WORD, sitecustomize.__file__.r
 
 
 def test_what_begins_each_python_of_an_environment_begins_a_script_too(target: BaseEnvironment) -> None:
-    """On this machine the boot program has the name of such a file."""
+    """The boot program's file has the name of such a file on this machine."""
     target.execute("python3 -m venv --without-pip venv && export VIRTUAL_ENV=$PWD/venv")
     target.execute("site=$(echo venv/lib/python3*/site-packages); echo 'print(1)' >$site/sitecustomize.py")
     target.execute("mkdir -p later; echo 'import sys; sys.WORD = 3' >$site/word.pth")

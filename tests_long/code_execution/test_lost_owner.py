@@ -1,4 +1,4 @@
-"""A script whose owner was killed ends with it, and so does what keeps it."""
+"""A script and its supervisor end when their owner is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script in project mode: what it imports, which Python it runs on, and which programs it finds."""
+"""A script in project mode: its imports, its Python and its programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATHS = "import json, sys; print(json.dumps(sys.path))"
 def machine(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[BaseEnvironment]:
-    """A session in an empty directory, in which no Python environment is active, and no Python is a shell script."""
+    """A session in an empty directory, without an active Python environment, and with no shell script as Python."""
     monkeypatch.setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     work = tmp_path / "work"
     work.mkdir()
@@ -53,7 +53,7 @@ def ran(env: BaseEnvironment, code: str, **options: object) -> str:
 
 
 def make_venv(env: BaseEnvironment, path: str, word: str) -> None:
-    """Make what a virtual environment is to Python, with a module `installed` that holds a word, and a `python`."""
+    """Make a virtual environment with a `python` and a module `installed`, which holds a word."""
     folder = Path(env.cwd, path)
     packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
     packages.mkdir(parents=True)
@@ -246,7 +246,7 @@ def test_tools_work_behind_a_broken_python(machine: BaseEnvironment) -> None:
     assert [ran(machine, code), ran(machine, code)] == ["called\n\n", "called\n\n"]
 
 
-# What a script's tool calls make of the session.
+# Changes of the session by a script's tool calls.
 
 
 SHOWN = {
@@ -262,8 +262,8 @@ def test_a_script_does_not_choose_what_the_next_one_runs(here: BaseEnvironment, 
     value = "$PWD/evil/bin:$PATH" if variable == "PATH" else "$PWD/evil"
     code = f"import os, shutil, sys; print(*('evil' in str(each) for each in ({SHOWN[variable]},)))"
     ran(here, f"from hermes_tools import terminal; terminal('export {variable}={value}')")
-    assert "evil" in here.execute(f"echo ${variable}").output  # commands go on with it
+    assert "evil" in here.execute(f"echo ${variable}").output  # commands still see the variable
     assert "True" not in ran(here, code)
     here.execute(f"unset {variable}" if variable != "PATH" else "PATH=/usr/local/bin:/usr/bin:/bin")
-    here.execute(f"export {variable}={value}")  # the session's own doing
+    here.execute(f"export {variable}={value}")  # by the session itself
     assert "False" not in ran(here, code)

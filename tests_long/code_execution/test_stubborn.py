@@ -1,4 +1,4 @@
-"""A script that ignores TERM: it is killed after its grace, with all that it has started."""
+"""A script that ignores TERM is killed after the grace period, with all its descendants."""
 
 from __future__ import annotations
 

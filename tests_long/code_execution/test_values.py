@@ -1,4 +1,4 @@
-"""A value that a script may see is in none of its files, and in no process list."""
+"""A variable's value that a script may see is in none of the script's files, and in no process list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script sees and how it ends, on each way and each Python that is here; and our code on Pythons unlike ours."""
+"""A script's view of Python and its end, on each transport and each installed Python; our code on other Pythons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from environments.conformance.check import wait_until
 ROOT = Path.home() / ".pyenv"
 PYTHONS = [each for each in pythons() if version_of(each) >= OLDEST]
 OTHERS = [each for each in PYTHONS if each.startswith(f"{ROOT}/")]
-"""Pythons that a container can have too."""
+"""Pythons that can be mounted into a container."""
 VARIABLES = {
     "PYTHONUTF8": "1",
     "PYTHONWARNINGS": "error::DeprecationWarning,ignore::UserWarning",
@@ -77,7 +77,7 @@ def _others(env: BaseEnvironment) -> list[str]:
     return OTHERS if env.settings.env == "docker" else PYTHONS
 
 
-# What a script sees, and how it ends.
+# A script's view, and its end.
 
 
 @pytest.mark.parametrize("mode", ["project", "strict"])
@@ -148,14 +148,14 @@ print(hermes_tools.f(), *sys.version_info[:2], "__future__" in sys.modules)
 
 
 def ran(env: BaseEnvironment, transport: str) -> str:
-    """Run a script that calls a tool, and return what it printed."""
+    """Run a script with a tool call, and return the output."""
     result = execute_code(CALLING, env=env, tools={"f": lambda: "called"}, transport=transport)  # type: ignore[arg-type]
     assert result.status == "success", result
     return result.output
 
 
 def kept(env: BaseEnvironment) -> dict[str, set[str]]:
-    """Return which of our code an environment's Pythons have compiled: its names, by magic number."""
+    """Return the names of our modules that an environment's Pythons have compiled, by magic number."""
     found: dict[str, set[str]] = {}
     for magic, source in TargetCode.of(env)._code:
         found.setdefault(magic, set()).add(source.name)
@@ -163,7 +163,7 @@ def kept(env: BaseEnvironment) -> dict[str, set[str]]:
 
 
 def wait_until_compiled(env: BaseEnvironment) -> None:
-    """Wait for what is being compiled."""
+    """Wait for the compilation."""
     code = TargetCode.of(env)
     assert wait_until(lambda: code._tries.keys() <= code._code.keys())
 

@@ -1,4 +1,4 @@
-"""The contract on the cloud stand-ins, on dash, on short commands alone, and on engines that are reached over SSH."""
+"""The contract on the cloud stand-ins, on dash, on short commands alone, and on engines over SSH."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What things cost, counted in what does not depend on the machine."""
+"""Costs of operations in units that do not depend on the machine."""

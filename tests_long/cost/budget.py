@@ -1,6 +1,6 @@
-"""What things may cost at most, counted in what users feel and what does not depend on the machine.
+"""The largest allowed cost of each operation, in units that users feel and that do not depend on the machine.
 
-One more is a change that has to be wanted. To do better lowers a number here.
+Raise a number only on purpose. Lower the number after an improvement.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ UNITS = {
     "round_trips": "round trips",
     "requests": "requests to the engine",
 }
-"""What is counted, in the words of a message."""
+"""The units, as worded in a message."""
 
 Budget = Mapping[str, float]
 
@@ -32,8 +32,8 @@ ON_THIS_MACHINE: dict[str, Budget] = {
     "script with a tool call": {"started": 3},
     "idle": {"started": 0},
 }
-"""On `local`. A script is a fork of a shell that becomes its Python, and a thread that takes its calls. A worker thread
-that is started once in a while, and kept, is half of one."""
+"""On `local`. A script is a fork of a shell that becomes the Python, and a thread for the calls. A worker thread, which
+is started now and then and kept, counts as a half."""
 
 OVER_A_STREAM: dict[str, Budget] = {
     "execute, builtin": {"processes": 0, "streams": 0, "round_trips": 1},
@@ -46,19 +46,19 @@ OVER_A_STREAM: dict[str, Budget] = {
     "script": {"processes": 4, "streams": 0, "round_trips": 1},
     "script with a tool call": {"processes": 4, "streams": 0, "round_trips": 2},
 }
-"""On every engine over the stream that it gives. Threads in the target count as processes."""
+"""On every engine over the engine's stream. Threads in the target count as processes."""
 
 OF_A_CONTAINER: dict[str, Budget] = {
     "start, with a first command and a first one beside it": {"requests": 8},
     "end": {"requests": 1},
 }
-"""On Docker's engine: create and start it, create and start three shells; a first use also asks for its version."""
+"""On Docker's engine: create and start the container and three shells. A first use also requests the version."""
 
 
-def excess(thing: str, counted: Mapping[str, float], budget: Budget) -> list[str]:
-    """Return what is over the budget, a line for each."""
+def excess(operation: str, counted: Mapping[str, float], budget: Budget) -> list[str]:
+    """Return a line for each count above the budget."""
     return [
-        f"{thing}: {counted[name]:g} {UNITS[name]}, at most {limit:g}"
+        f"{operation}: {counted[name]:g} {UNITS[name]}, at most {limit:g}"
         for name, limit in budget.items()
         if name in counted and counted[name] > limit
     ]

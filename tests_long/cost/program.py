@@ -1,7 +1,7 @@
-"""Counts what things start on this machine, in a process namespace of its own: `python -m cost.program`, as JSON.
+"""Counts the processes and threads of operations, in a PID namespace of its own: `python -m cost.program`, as JSON.
 
-Each is done so often, and then twice as often. What both have in common, such as what the first has found to do still
-from before, is no part of the difference.
+Each operation runs several times, and then twice as many times. The cost is the difference, so that common costs, such
+as work left over from before, do not count.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from code_execution.limits import TransportName
 from environments import BaseEnvironment, create_environment
 
 LAST_PROCESS = Path("/proc/sys/kernel/ns_last_pid")
-"""What holds the number of the process or thread that was started last in this namespace."""
+"""The file with the id of the process or thread that was started last in this namespace."""
 COMMANDS, SCRIPTS, CALLS = 4, 2, 5
-"""How often each is done."""
+"""The number of runs of each."""
 _CALLING = f"from hermes_tools import note\nfor _ in range({4 * CALLS}): note()"
 
 
@@ -42,7 +42,7 @@ def cost_of(times: int, action: Callable[[], object]) -> float:
 
 
 def run(env: BaseEnvironment, code: str, transport: TransportName = "auto") -> list[int]:
-    """Run a script, and return how many had been started at each of its calls."""
+    """Run a script, and return the number of processes and threads started until each of its calls."""
     seen: list[int] = []
     tools = {"note": lambda: seen.append(started())} if "note" in code else {}
     result = execute_code(code, env=env, tools=tools, transport=transport, max_tool_calls=100, timeout=100)
@@ -67,7 +67,7 @@ def main() -> None:
             "execute_oneshot, program": lambda: env.execute_oneshot("/bin/true"),
             "start and wait": lambda: env.start("true", stdin="none").wait(),
         }
-        for _ in range(3):  # what is opened along with the first command is there behind the next ones
+        for _ in range(3):  # the first command opens shells for later ones in the background
             env.execute("true")
             env.execute_oneshot("true")
         time.sleep(1)

@@ -12,7 +12,7 @@ from environments import create_environment
 
 @pytest.fixture
 def sent():
-    """Counts what is asked of the engine."""
+    """The requests to the engine."""
     require_docker().close()
     asked: list[str] = []
     send = requests.Session.send
@@ -26,7 +26,8 @@ def sent():
 
 
 def test_a_container_costs_no_more_requests_than_its_budget(sent):
-    with create_environment("docker", image=PYTHON_IMAGE) as first:  # which asks what the engine and the image are
+    # The first use asks for the engine's version and the image.
+    with create_environment("docker", image=PYTHON_IMAGE) as first:
         first.execute("true")
         first.execute_oneshot("true")
     sent.clear()

@@ -17,9 +17,9 @@ from environments.registry import backend_class
 
 TIMES = 4
 SHELLS = 3
-"""The session's, one for what runs beside it, and one that is opened soon to end others."""
+"""The session's shell, one for one-shots, and one to kill processes, opened soon after."""
 _LAST_PROCESS = "/proc/sys/kernel/ns_last_pid"
-"""What holds the number of the process that was started last among those that a target sees."""
+"""The file with the id of the process that was started last in the target's PID namespace."""
 _CALLING = f"""
 from hermes_tools import note
 def last():
@@ -32,15 +32,15 @@ for _ in range({{calls}}):
 
 @dataclass
 class Engine:
-    """A target, and what goes over its streams."""
+    """A target, and the traffic on its streams."""
 
     env: BaseEnvironment
     traffic: Traffic
     counts_processes: bool
-    """Whether nobody else starts any among those that it sees."""
+    """True if no other program starts processes in the target's PID namespace."""
 
     def last_process(self) -> int:
-        # Beside the session, which would have to report afterwards what it holds.
+        # A one-shot: the session would have to report its state afterwards.
         return int(self.env.execute_oneshot(f"read -r n <{_LAST_PROCESS}; echo $n").output)
 
     def counts(self, last_process: int | None = None) -> dict[str, float]:
@@ -55,7 +55,7 @@ def difference(less: dict[str, float], more: dict[str, float]) -> dict[str, floa
 
 
 def cost_of(engine: Engine, action: Callable[[], object]) -> dict[str, float]:
-    """Return what doing something costs: what twice as often costs more."""
+    """Return the cost of an action: the difference between some runs and twice as many."""
     for _ in range(3):
         action()
     costs = []
@@ -68,11 +68,11 @@ def cost_of(engine: Engine, action: Callable[[], object]) -> dict[str, float]:
 
 
 def cost_of_calls(engine: Engine, transport: str) -> dict[str, float]:
-    """Return what a tool call costs that tells the script's own process number: all are counted in one script."""
+    """Return the cost of a tool call that reports the target's last process id, counted within one script."""
     seen: list[dict[str, float]] = []
 
     def note(last_process: int) -> None:
-        """Take a number."""
+        """Record the counts."""
         seen.append(engine.counts(last_process))
 
     code = _CALLING.format(calls=4 * TIMES)
@@ -93,7 +93,7 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ENGINES[request.param](folder) as subject,
         subject.make(timeout=100) as env,
     ):
-        for _ in range(3):  # what is opened along with the first command is there behind the next ones
+        for _ in range(3):  # the first command opens shells for later ones in the background
             env.execute("true")
             env.execute_oneshot("true")
         wait_until(lambda: traffic.streams == SHELLS, 60)

@@ -1,4 +1,4 @@
-"""Daytona through its own client, against a stand-in in full."""
+"""Daytona through the service's own client, on the full stand-in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from environments.short_commands import stream
 
 @pytest.fixture
 def killed(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
-    """Uses a sandbox in a process of its own, which is then killed."""
+    """Use a sandbox in another process, and kill that process."""
     yield lambda task, how: use_and_be_killed("daytona", task, how, nap)
     collect_garbage()
 
@@ -112,10 +112,10 @@ def test_cleanup_waits_for_no_answer_that_the_sandbox_owes(make, monkeypatch):
     env = make()
     for run in (env.execute, env.execute_oneshot):
         run("(while :; do echo noise; sleep 0.1; done) & echo ok")
-    assert env.execute("echo on").output == "on\n"  # in a shell that speaks elsewhere from here on
+    assert env.execute("echo on").output == "on\n"  # in a shell with another connection from here on
     cleanup = threading.Thread(target=env.cleanup)
     cleanup.start()
-    cleanup.join(40)  # less than it would wait for
+    cleanup.join(40)  # less than the full wait
     assert not cleanup.is_alive()
 
 
@@ -166,7 +166,7 @@ def test_environments_of_one_process_share_a_kept_sandbox(make, nap):
 
 def test_a_kept_sandbox_is_used_by_one_process_at_a_time(make):
     env = make(task_id="theirs", container_persistent=True)
-    claim = Claim(f"daytona-{key_of(env.settings)}")  # what another process would hold
+    claim = Claim(f"daytona-{key_of(env.settings)}")  # as another process would hold one
     assert claim.acquire()
     with pytest.raises(EnvironmentStartError, match="in use by another process"):
         env.execute("true")
@@ -215,7 +215,7 @@ def test_a_terminal_is_our_shell_and_nothing_of_the_login_shell_shows(make):
         seen.append(process.read())
         return "30 99" in "".join(seen)
 
-    assert wait_until(is_sized, 60)  # what is typed before shows before, as on every terminal
+    assert wait_until(is_sized, 60)  # earlier input is echoed earlier, as on every terminal
     process.write("abc\n")
     assert process.wait(60) == 5
     output = "".join(seen) + process.read()

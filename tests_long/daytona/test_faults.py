@@ -1,4 +1,4 @@
-"""Faults of Daytona's service and of the way to it."""
+"""Faults of Daytona's service and of the network to the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to have Daytona at hand."""
+"""The cost of importing Daytona's client."""
 
 from __future__ import annotations
 

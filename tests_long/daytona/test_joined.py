@@ -1,4 +1,4 @@
-"""Joining a sandbox that another program has created, and what is told of any sandbox."""
+"""Joining a sandbox of another program, and the description of any sandbox."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_a_sandbox_that_is_kept_is_free_until_it_is_taken_up(make) -> None:
     env.cleanup()
     (found,) = of_task("kept")
     assert (found.state, found.use, found.pid) == ("stopped", "free", None)
-    claim = Claim(claim_name("daytona", key_of(env.settings)))  # as an environment takes it up just now
+    claim = Claim(claim_name("daytona", key_of(env.settings)))  # as an environment that is acquiring the sandbox
     assert claim.acquire()
     with pytest.raises(TerminalError, match="a process still uses it"):
         found.remove(False)

@@ -1,4 +1,4 @@
-"""Snapshots and forks of sandboxes, against a stand-in in full."""
+"""Snapshots and forks of Daytona's sandboxes, on the full stand-in."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(mak
     assert (found.kind, found.use) == ("snapshot", "free")
     assert (of_fork.use, of_fork.pid) == ("live", os.getpid())
     host, pid, _ = Owner.this_process().mark.split("-", 2)
-    left = f"hermes-fork-{host}-{pid}-0-0-left"  # as of a process of that id before
+    left = f"hermes-fork-{host}-{pid}-0-0-left"  # as left by an earlier process with the same id
     client().get(env.target.id).create_snapshot(left)
     orphan = listed(left)
     assert orphan and [line for line in collect_garbage() if orphan.short_id in line]

@@ -1,4 +1,4 @@
-"""Starts of a sandbox that are stopped while the service does not answer."""
+"""Starts of a sandbox of Daytona, stopped while the service does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds of an image that fail or are stopped."""
+"""Failed and stopped builds of an image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.alone("builds")
 
 @pytest.fixture
 def folder(tmp_path: Path, engine: docker.DockerClient) -> Iterator[Path]:
-    """A build's context that nobody else has. What is built of it is removed in the end."""
+    """A unique build context. Its images are removed in the end."""
     place = tmp_path / "context"
     place.mkdir()
     (place / "Dockerfile").write_text(f"FROM {MINIMAL_IMAGE}\nCOPY . /made\nRUN echo in the step\n")
@@ -32,7 +32,7 @@ def folder(tmp_path: Path, engine: docker.DockerClient) -> Iterator[Path]:
     yield place
     for image in built_of(engine, place):
         engine.images.remove(image.id, force=True)
-    for image in engine.images.list(filters={"dangling": True}):  # what a build leaves that did not come to its end
+    for image in engine.images.list(filters={"dangling": True}):  # left by an unfinished build
         if image.id not in steps_before:
             engine.images.remove(image.id)
 

@@ -1,4 +1,4 @@
-"""A command that takes all the processes its container may have is ended like any other."""
+"""Fork bombs in a container with a limit of processes: the command is ended like any other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ BOMBS = {
     "threads": THREADS,
 }
 PLAIN_SHELL_BOMB = "sleep 1000 & bomb() { bomb | bomb & }; bomb; wait"
-"""It starts nothing behind the bomb: a plain sh that can start nothing more ends its command by itself."""
+"""No command follows the bomb: a plain sh that cannot fork any more ends its command by itself."""
 
 
 @pytest.fixture
@@ -61,20 +61,21 @@ def env(docker_environment):
 
 
 def forks_again(env: BaseEnvironment) -> bool:
-    """Whether a command can start processes soon: a script's call returns in its time, its ending may take longer."""
+    """Return True once a command can start processes: a script's processes may end later than its call returns."""
     return wait_until(lambda: env.execute("(echo forked)").output == "forked\n", 60)
 
 
 def goes_on(env: BaseEnvironment) -> bool:
-    """Whether the session is where it was, with its exports, and can start processes.
+    """Return True once the session can start processes, with its directory and exports unchanged.
 
-    What is left of a script may be looked for after its call, and the session may get another shell meanwhile.
+    The search for a script's leftover processes may go on after the call, and the session may get another shell
+    meanwhile.
     """
     return env.execute("pwd; echo $KEPT; (echo forked)").output == "/opt\nexported\nforked\n"
 
 
 def test_a_fork_bomb_in_a_script_ends_with_its_time_and_the_session_goes_on(env):
-    # The first script finds a Python, which takes long on a loaded machine.
+    # The first script has to find a Python: this takes long on a loaded machine.
     assert execute_code("", env=env, tools={}).status == "success"
     for what, bomb in BOMBS.items():
         assert execute_code(bomb, env=env, tools={}, timeout=3).status == "timeout", what

@@ -1,4 +1,4 @@
-"""All ways to stop a start that waits for the engine or a registry, at each of its steps."""
+"""All ways to stop a start, at each of its steps, while the engine or a registry does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the documents do what they say. e2e/docs runs those of README too."""
+"""The examples of all pages print their documented output. e2e/docs runs those of README too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents make a site without a warning, which asks nothing of the network, and their pictures can be read."""
+"""The site is built without a warning, needs no network, and has readable pictures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOADED = re.compile(
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, which is built anew."""
+    """The site, newly built."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
@@ -84,7 +84,7 @@ def check_picture(file: Path) -> None:
     assert set(alternatives) <= {title, said}
     text = file.read_text()
     assert re.findall(r"https?://[^\"'\s]+", text) == ["http://www.w3.org/2000/svg"]
-    assert "prefers-color-scheme: dark" in text or file.stem == "picture"  # that one is a dark window in any case
+    assert "prefers-color-scheme: dark" in text or file.stem == "picture"  # picture.svg is a dark window in any case
 
 
 def test_the_readmes_terminal_shows_what_its_commands_show(tmp_path: Path) -> None:

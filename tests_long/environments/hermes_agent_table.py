@@ -1,4 +1,4 @@
-"""The table of settings and the tests' config.yaml are those of hermes-agent, whose releases `make compare` brings."""
+"""The table of settings and the tests' config.yaml agree with hermes-agent's releases, downloaded by `make compare`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ READ_HERE = ("terminal", "code_execution", "approvals", "web", "security")
 WHOLE = yaml.safe_load((CONFIGS / "hermes_agent_config.yaml").read_text())
 RELEASES = yaml.safe_load((CONFIGS / "hermes_agent_releases.yaml").read_text())
 OTHER_VARIABLES = {"TERMINAL_SSH"}
-"""Words that begin the name of a variable."""
+"""Prefixes of variables."""
 WHEELS = {
     ".".join(wheel.name.split("-")[1].split(".")[:2]): wheel
     for wheel in sorted(Path(os.environ["HERMES_AGENT_WHEELS"]).glob("hermes_agent-*.whl"))
 }
-"""The newest patch of each minor release that the package index has."""
+"""The newest patch of each minor release in the package index."""
 
 
 def defaults_of(wheel: zipfile.ZipFile) -> dict[str, ast.expr]:
-    """Return the sections of its default config, each as it is written in its code."""
+    """Return the sections of a release's default config, each as source text."""
     names = {"hermes_cli/config_defaults.py", "hermes_cli/config.py"} & set(wheel.namelist())
     for name in sorted(names, reverse=True):
         for node in ast.parse(wheel.read(name)).body:

@@ -1,4 +1,4 @@
-"""Any text in any pieces: terminal controls, secrets and YAML. Each `check` can be driven by any fuzzer."""
+"""Any text in any pieces: terminal controls, secrets and YAML. Any fuzzer can drive each `check`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TWO = {"A": "abcabcabcabd", "B": "cabdxxxxcab", "C": "abcabcabcabdabcabc"}
 
 
 def check_controls(text: str) -> None:
-    """No control is left, and pieces give what the whole gives."""
+    """No control is left, and pieces give the same result as the whole."""
     assert CONTROL.findall(plain(text)) == []
     left = harmless(text)
     assert CONTROL.findall(re.sub(r"[\x1b\x9b]\[?[\d;:]*m|\r", "", left)) == []

@@ -1,4 +1,4 @@
-"""Owners of targets, their claims, and an engine that cannot be asked for what was left."""
+"""Owners of targets, their claims, and an engine that cannot list leftover targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A config.yaml of hermes-agent 0.19.0, and its variables, work as they are."""
+"""A config.yaml of hermes-agent 0.19.0, and its variables, work unchanged."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from environments.settings import RESOURCE_SETTINGS
 from environments.validation import setting_names
 from hermes_tools.web.settings import WebSettings, load_web_settings
 
-# The sections that are read here, and the names of all others.
+# The sections that this package reads, and the names of all others.
 WHOLE = (Path(__file__).parents[2] / "tests/environments/hermes_agent_config.yaml").read_text()
 OURS = ("terminal", "code_execution", "approvals", "web")
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty `HERMES_HOME`, no variables, and a process that has not warned of anything."""
+    """An empty `HERMES_HOME`, no variables, and a process without earlier warnings."""
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     for name in os.environ:
         if name.startswith("TERMINAL_"):

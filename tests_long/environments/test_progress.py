@@ -1,4 +1,4 @@
-"""What `on_progress` is told of files and directories that are moved."""
+"""Reports to `on_progress` while files and directories are transferred."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = 2_000_000
 
 @pytest.fixture(params=(backends.local, backends.without_bash, backends.per_command), ids=lambda made: made.__name__)
 def env(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnvironment]:
-    """Each way in which files are moved here: by paths, through a shell, by short commands."""
+    """Each way to transfer files on this machine: by paths, through a shell, by short commands."""
     monkeypatch.setattr(progress_module, "INTERVAL", 0)
     with request.param(tmp_path) as subject, subject.make() as env:
         env.execute("true")

@@ -1,4 +1,4 @@
-"""The examples do what they say."""
+"""Each example prints its documented result."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from targets.web_server import running_site
 
 ROOT = Path(__file__).parents[2]
-ABSENT = "".join(["Cancel", "Nothing"])  # in two, so that it is not found here
+ABSENT = "".join(["Cancel", "Nothing"])  # in two parts, so that a search does not find the word in this file
 
 
 def run(*words: str, home: Path, **more: str) -> str:
-    """Run something in a user's checkout who has set nothing, and return what it printed."""
+    """Run a command in a checkout without settings, and return the output."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
     env |= {"HERMES_HOME": str(home), "TMPDIR": str(home), **more}
     done = subprocess.run([sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Scripts of a model: one runs a project's tests with the session's pytest, one reads the web."""
+"""Scripts of a model: the first runs a project's tests with the session's pytest, the second reads the web."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_projects_tests_are_run_and_what_failed_is_cut(project: Project, tmp_p
 
 
 def _activate_venv_with_pytest(project: Project, tmp_path: Path) -> None:
-    """Have a virtual environment active in the session that has the pytest that runs this."""
+    """Activate a virtual environment in the session, with the pytest of this run."""
     python = sys.executable if project.env.capabilities.same_machine else "python3"
     made = project.env.execute(
         f"cd / && {python} -m venv --without-pip {project.path}/.venv && . {project.path}/.venv/bin/activate && "
@@ -95,7 +95,7 @@ def test_three_searches_end_in_a_digest_of_the_best_pages(project: Project, monk
 
 
 def _hit(site: Site, name: str) -> tuple[str, str, str]:
-    """Have a page there, and return it as a search finds it."""
+    """Add a page to the web server, and return the page as a search result."""
     text = "Locks on NFS are kept by the server, and are advisory. " * 30
     body = f"<article><h1>{name}</h1><p>{text}</p></article>"
     url = site.page(f"/{name}", f"<html><head><title>{name}</title></head><body>{body}</body></html>")

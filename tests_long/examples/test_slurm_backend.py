@@ -28,13 +28,13 @@ from environments.errors import StartStoppedError
 from environments.registry import backend_class
 
 EXAMPLE = Path(__file__).parents[2] / "examples/slurm"
-# What a distribution of its own would have in its pyproject.toml.
+# The entry point that a distribution would have in its pyproject.toml.
 ENTRY_POINT = EntryPoint("slurm", "slurm_backend:SlurmEnvironment", "hermes_environments.backends")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The stand-in's folder, with the backend as if it had been installed."""
+    """The stand-in's folder, with the backend as if installed."""
     folder = tmp_path_factory.mktemp("slurm")
     slurm.install(folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -60,7 +60,7 @@ def subject(cluster: Path) -> Iterator[Subject]:
     made.close()
 
 
-# What the rest of the contract says is done by shells alone, whatever they are reached by.
+# Shells alone fulfil the rest of the contract, on any connection.
 @pytest.mark.timeout(900)
 def test_the_contract_holds(subject: Subject) -> None:
     groups = ("commands", "ending", "loss", "cleanup")

@@ -16,18 +16,18 @@ from environments import BaseEnvironment, SettingsError, create_environment, loa
 from environments.conformance import Subject, run_checks
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# What a distribution of its own would have in its pyproject.toml.
+# The entry point that a distribution would have in its pyproject.toml.
 ENTRY_POINT = EntryPoint("unshare", "unshare_backend:UnshareEnvironment", "hermes_environments.backends")
 
 
 def end_namespaces(env: BaseEnvironment) -> None:
-    """End their first process, as the kernel does when memory runs out."""
+    """Kill the first process of the namespaces, as the kernel does when memory runs out."""
     os.kill(env._pid, signal.SIGKILL)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
 def installed() -> Iterator[None]:
-    """The backend as if it had been installed."""
+    """The backend as if installed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(EXAMPLES)
         patch.setattr(registry, "_entry_points", lambda: {"unshare": ENTRY_POINT})

@@ -1,1 +1,1 @@
-"""What reads bytes that others wrote, given any bytes: the same checks for hypothesis in CI and for atheris."""
+"""Fuzzing of all readers of untrusted bytes: the same checks for hypothesis in CI and for atheris."""

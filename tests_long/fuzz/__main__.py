@@ -1,4 +1,4 @@
-"""`python -m fuzz [NAME...]`: give each target, or those named, `SECONDS` of atheris, which looks for new ways."""
+"""`python -m fuzz [NAME...]`: run each target, or the named ones, for `SECONDS` under atheris, guided by coverage."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fuzz.target import Target
 
 SECONDS = int(os.environ.get("SECONDS", "60"))
 FOUND = Path(".fuzz")
-"""Where what was tried and what failed is kept from one run to the next."""
+"""The folder of corpora and failing inputs, kept from run to run."""
 LONGEST_CHECK = 25
-"""Seconds after which a check counts as one that hangs."""
+"""Seconds after which a check counts as hanging."""
 MOST_MEMORY = 2048
 """Megabytes."""
 
 
 def fuzz(target: Target) -> None:
-    """Try one target in this process, which ends with it."""
+    """Fuzz one target. The process ends afterwards."""
     folder = FOUND / target.name
     corpus = folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def _escaped(word: bytes) -> str:
 
 
 def main() -> None:
-    """Try each target in a process of its own, and say which of them have failed."""
+    """Fuzz each target in a process of its own, and print the names of failed targets."""
     targets = {target.name: target for target in (*TARGETS, *elsewhere())}
     if os.environ.get("FUZZ_TARGET"):
         fuzz(targets[os.environ["FUZZ_TARGET"]])
@@ -57,7 +57,7 @@ def main() -> None:
         if subprocess.run(
             [sys.executable, "-m", "fuzz"], env={**os.environ, "FUZZ_TARGET": name}, check=False
         ).returncode:
-            failed.append(f"{name}: what failed is in {FOUND / name}")
+            failed.append(f"{name}: the failing input is in {FOUND / name}")
     sys.exit("\n".join(failed) or None)
 
 

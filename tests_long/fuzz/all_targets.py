@@ -1,4 +1,4 @@
-"""All that is tried: what is here, and the checks of other tests that are named for it."""
+"""All fuzz targets: the ones of this folder, and the functions `check...` of other tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGETS = [
 
 
 def elsewhere() -> Iterator[Target]:
-    """Return the functions `check...` of the files `test_fuzz_*.py` of all rings, which take bytes or text."""
+    """Yield the functions `check...` of the files `test_fuzz_*.py` of all rings. They take bytes or text."""
     for path in sorted(path for ring in RINGS for path in (ROOT / ring).glob("**/test_fuzz_*.py")):
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec and spec.loader
@@ -29,7 +29,7 @@ def elsewhere() -> Iterator[Target]:
 
 
 def _of_bytes(check: Callable[..., None], subject: str) -> Check:
-    """Return a check of bytes, which a NUL parts where it takes several texts; one without a name has its file's."""
+    """Return a check of bytes. NUL separates several texts; a function named only `check` gets its file's name."""
     kinds = [kind for name, kind in check.__annotations__.items() if name != "return"]
 
     def check_bytes(data: bytes) -> None:

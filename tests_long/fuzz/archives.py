@@ -1,4 +1,4 @@
-"""A directory that a target sends: nothing of it is written outside of where it is to go."""
+"""The tar archive of a directory from a target: no entry is written outside the destination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from environments.shell.archive import unpack
 from fuzz.target import Target
 
 _MAGIC_AT, _CHECKSUM = 257, slice(148, 156)
-OUTSIDE = b"what is outside"
+OUTSIDE = b"content outside"
 
 
 def check_archive(data: bytes) -> None:
@@ -31,7 +31,7 @@ def check_archive(data: bytes) -> None:
 
 
 def with_checksums(data: bytes) -> bytes:
-    """Make headers of what looks like headers: hardly any bytes have the sum that tells them."""
+    """Correct the checksum of each block that resembles a header: random bytes hardly ever have a valid sum."""
     whole = bytearray(data)
     for start in range(0, len(whole) - tarfile.BLOCKSIZE + 1, tarfile.BLOCKSIZE):
         block = whole[start : start + tarfile.BLOCKSIZE]

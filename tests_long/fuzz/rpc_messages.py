@@ -1,4 +1,4 @@
-"""What a script sends: messages, and lines of them on a connection, through a relay, or in files."""
+"""Data from a script: messages, and lines of messages on a connection, through a relay, or in files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_VALUES = 20
 NONCE = "0123abcd"
 WORD, SECRET = b"0123456789abcdef", b"fedcba98765432100123456789abcdef"
 HELD = 2 * 4096 + 100
-"""Bytes of a message that has not wholly come: its head, and its body."""
+"""The largest number of buffered bytes of an incomplete message, head and body."""
 
 
 def check_message(data: bytes) -> None:
@@ -71,7 +71,7 @@ def check_connection(data: bytes) -> None:
 
 
 def lines_of(data: bytes) -> tuple[list[bytes], bool]:
-    """Return the lines before the first that is refused, and whether there is one."""
+    """Return the lines before the first refused line, and True if a line is refused."""
     lines = []
     for line in re.findall(rb"[^\n]*\n|[^\n]+", data):
         if line[: len(PREFIX)] != PREFIX[: len(line)] or len(line) > LONGEST:
@@ -82,13 +82,13 @@ def lines_of(data: bytes) -> tuple[list[bytes], bool]:
 
 
 def check_keeper(data: bytes) -> None:
-    """What a script prints, and what its start and its keeper say between that, mean the same however they are cut."""
+    """A script's output, mixed with messages of its boot program and supervisor, means the same in any pieces."""
     chance, data = with_chance(data)
     assert heard(cut(data, chance)) == heard([data] if data else [])
 
 
 def heard(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
-    """Return what is not for us, what was said, and whether that was refused in the end."""
+    """Return the script's output, the messages, and True if the stream was refused in the end."""
     said: list[object] = []
     taken = messages_of_keeper()
     taken.on_begun = lambda: said.append("begun")
@@ -106,7 +106,7 @@ def heard(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
 
 
 def messages_of_keeper() -> BootMessages:
-    """Return one that has begun or not, with words that are known."""
+    """Return a decoder with known words instead of random ones."""
     with mock.patch("secrets.token_hex", side_effect=[WORD.decode(), SECRET.decode()]):
         taken = BootMessages()
     taken.has_supervisor = True
@@ -114,7 +114,7 @@ def messages_of_keeper() -> BootMessages:
 
 
 def check_relay(data: bytes) -> None:
-    """Whatever comes as a request is answered once, or the relay is broken. No more is kept of it than is allowed."""
+    """Any request is answered once, or the relay is broken. The buffer stays within its limit."""
     chance, data = with_chance(data)
     answered: list[bytes] = []
 
@@ -151,7 +151,7 @@ def check_relay(data: bytes) -> None:
 
 
 class Answered:
-    """A script's process that takes answers."""
+    """A script's process that receives answers."""
 
     answers = 0
     is_flushed = True
@@ -160,7 +160,7 @@ class Answered:
         self.answers += data.startswith(b"a ")
 
     def pause(self) -> None:
-        """Go on all the same."""
+        """Continue without a pause."""
 
     resume = pause
 
@@ -182,7 +182,7 @@ def check_collected(data: bytes) -> None:
 
 
 def collected(pieces: list[str]) -> tuple[list[CollectedRequest], bool]:
-    """Return the requests before the first thing that cannot be, and whether the end was said."""
+    """Return the requests before the first invalid entry, and True if the end was reported."""
     requests = CollectedRequests(NONCE)
     found: list[CollectedRequest] = []
     with contextlib.suppress(GarbledError):

@@ -1,4 +1,4 @@
-"""What a user has set: in config.yaml, in variables, as arguments."""
+"""A user's settings: in config.yaml, in variables, as arguments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_variables(data: bytes) -> None:
 
 
 def refusal(load: Callable[..., object], *arguments: object, **named: object) -> str:
-    """Return why something is not loaded; nothing if it is."""
+    """Return the reason why settings are refused, or an empty text."""
     try:
         assert load(*arguments, **named)
     except SettingsError as error:
@@ -51,7 +51,7 @@ def refusal(load: Callable[..., object], *arguments: object, **named: object) ->
 
 @contextlib.contextmanager
 def settings_home() -> Iterator[Path]:
-    """Make a directory of settings, and forget all variables of ours."""
+    """Make a settings directory, and remove all our variables."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
     with (
         tempfile.TemporaryDirectory() as home,

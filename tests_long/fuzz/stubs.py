@@ -1,4 +1,4 @@
-"""Tools of any signature: the module that is made of them compiles, and their calls arrive as they were made."""
+"""Tools of any signature: the generated module compiles, and calls arrive unchanged."""
 
 from __future__ import annotations
 

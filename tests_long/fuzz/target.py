@@ -1,4 +1,4 @@
-"""One thing that reads what others wrote, and how it is to be tried."""
+"""A fuzz target: a reader of untrusted bytes, and the words of real input."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CHOICES = 2
 
 @dataclass(frozen=True)
 class Target:
-    """A check, and what real input is made of: without those words hardly any bytes mean anything."""
+    """A check, and words of real input. Random bytes without them are hardly ever meaningful."""
 
     check: Check
-    """Raises nothing, whatever it is given."""
+    """Raises no error on any bytes."""
     words: tuple[bytes, ...]
 
     @property
@@ -25,7 +25,7 @@ class Target:
 
 
 def with_chance(data: bytes) -> tuple[Random, bytes]:
-    """Let the first bytes decide what else there is to decide, and return the others."""
+    """Return a random generator seeded with the first bytes, and the remaining bytes."""
     return Random(data[:_CHOICES]), data[_CHOICES:]
 
 
@@ -40,7 +40,7 @@ def cut(data: bytes, chance: Random) -> list[bytes]:
 
 
 def joined(parts: Sequence[object]) -> list[object]:
-    """Join the bytes that stand beside each other."""
+    """Join adjacent bytes."""
     found: list[object] = []
     for part in parts:
         if isinstance(part, bytes) and found and isinstance(found[-1], bytes):

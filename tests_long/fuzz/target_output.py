@@ -1,4 +1,4 @@
-"""What a target says: through its shells, through Docker's streams, about its processes; and what is kept of it."""
+"""A target's output: shell frames, Docker's frames, process tables, and the bounded capture of a command's output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_reports(data: bytes) -> None:
     reports = StateReports(SessionState())
     for part in FrameScanner(NONCE).feed(data):
         if isinstance(part, Message) and part.kind in (Kind.STATE, Kind.PIECE, Kind.PIECES):
-            reports.take(part)
+            reports.add(part)
             held = reports.last
             with_variables_of(held, held, ["A", "B"])
     text = data.decode("utf-8", "replace")

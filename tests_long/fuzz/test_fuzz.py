@@ -1,4 +1,4 @@
-"""What reads bytes that others wrote is given any bytes for a while; `make fuzz` does it for longer."""
+"""A short run of each fuzz target under hypothesis; `make fuzz` runs longer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIES = 300
 def test_any_bytes_are_read_or_refused(target: Target) -> None:
     pieces = st.lists(st.one_of(st.sampled_from(target.words), st.binary(max_size=20)), max_size=20)
 
-    # The same bytes each time, so that it is never another change that makes this fail.
+    # The same bytes in each run, so that an unrelated change never fails here.
     @settings(max_examples=TRIES, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
     @given(chance=st.binary(min_size=2, max_size=2), pieces=pieces)
     def try_any(chance: bytes, pieces: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The plugin of pytest, in runs of pytest of its own."""
+"""The pytest plugin, in separate runs of pytest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""With no extra, and with each alone, everything works that needs no more, and the rest says what it needs."""
+"""Installs without an extra and with each extra alone: all else works, or names the missing extra in its error."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from targets.small_install import EXTRAS, ROOT, python_with, variables
 
 from environments.registry import BUILT_IN
 
-pytestmark = pytest.mark.timeout(900)  # the first time, packages are installed
+pytestmark = pytest.mark.timeout(900)  # the first run installs packages
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-# Elsewhere, `gc` would find what other tests have left for themselves to collect.
+# Namespaces of its own: otherwise `gc` finds leftovers that other tests have yet to collect.
 APART = ("unshare", "--map-root-user", "--pid", "--mount", "--fork", "--mount-proc")
 IMPORT_ALL = """
 import importlib, sys
@@ -136,7 +136,7 @@ def test_the_web_tools_work_or_name_their_extra(run: Run, extra: str) -> None:
         assert "pip install 'hermes-environments[web]'" in page["error"]
         assert (
             extra == "daytona" or "pip install 'hermes-environments[web]'" in search["error"]
-        )  # that brings httpx, too
+        )  # daytona brings httpx, too
 
 
 def test_rules_work_and_the_policy_for_destructive_commands_works_or_names_its_extra(

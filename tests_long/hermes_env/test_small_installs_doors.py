@@ -1,4 +1,4 @@
-"""The doors work with their own extra and nothing else, and name it where it is missing."""
+"""The command line, MCP and asyncio work with their own extra alone, and name a missing extra in their error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from targets.small_install import python_with, variables
 
-pytestmark = pytest.mark.timeout(900)  # the first time, packages are installed
+pytestmark = pytest.mark.timeout(900)  # the first run installs packages
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
 INITIALIZE = {

@@ -1,4 +1,4 @@
-"""The official clients, each a program that runs one scenario and prints what came of it as JSON."""
+"""The official clients, each a program that runs a scenario and prints the result as JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from targets.mcp_server import TOKEN, WebServer
 from mcp_clients import node
 
 PATIENCE = 90
-"""Seconds for one scenario."""
+"""The time limit of a scenario, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfficialClient:
-    """A client, and its way to a server."""
+    """A client, and its transport to a server."""
 
     name: str
     program: Callable[[], list[str]]
@@ -31,7 +31,7 @@ class OfficialClient:
 
     @property
     def keeps_sessions(self) -> bool:
-        """Whether it can leave a session, and come back to it."""
+        """True if the client can leave a session and resume the session."""
         return self.over_http and bool(self.sdk)
 
     def run(
@@ -43,15 +43,15 @@ class OfficialClient:
         answer: str = "",
         **more: object,
     ) -> Any:
-        """Run a scenario, and return what it printed.
+        """Run a scenario, and return the printed JSON.
 
         Args:
             scenario: Its name.
             server: The server over HTTP.
-            variables: Those of a server over stdio.
+            variables: The variables of a server over stdio.
             cwd: The working directory of a server over stdio.
-            answer: What the client's user decides if asked; by default the client cannot ask.
-            more: What else the scenario needs.
+            answer: The user's answer to an elicitation; by default the client has no elicitation.
+            more: Further arguments of the scenario.
         """
         reached = {"url": server.url, "token": TOKEN} if self.over_http else {"url": ""}
         command = [sys.executable, "-m", "hermes_env", "mcp", "--cwd", str(cwd)]
@@ -74,7 +74,7 @@ def _typescript() -> list[str]:
 
 
 def clients() -> list[Any]:
-    """Return the clients that this machine can run, as parameters of tests."""
+    """Return the clients for this machine, as parameters of tests."""
     found = [OfficialClient(f"Python {way}", _python, over_http=way == "HTTP") for way in ("stdio", "HTTP")]
     if not node.missing():
         for sdk in (1, 2):

@@ -7,4 +7,4 @@ from mcp_clients import node
 __all__ = ["server_variables", "web_server"]
 
 collect_ignore = ["test_conformance.py", "test_inspector.py"] if node.missing() else []
-"""They are reported as left out, see the `conftest.py` above."""
+"""Reported as left out by the `conftest.py` above."""

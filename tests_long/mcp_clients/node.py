@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 
 OLDEST = (22, 19)
-"""The oldest Node that the inspector and the conformance suite run on."""
+"""The oldest Node for the inspector and the conformance suite."""
 HERE = Path(__file__).parent
 KEPT = HERE.parents[1] / ".mcp_clients"
 
 
 def missing() -> str | None:
-    """Return why nothing can run that needs Node, or None if it can."""
+    """Return the reason why programs on Node cannot run here, or None."""
     if not shutil.which("npm"):
         return "no npm on PATH"
     if not node():
@@ -29,7 +29,7 @@ def missing() -> str | None:
 
 @cache
 def node() -> Path | None:
-    """Return a Node that is new enough: the one on PATH, or the one that Playwright brings."""
+    """Return a new enough Node: from PATH, or from Playwright."""
     playwright = importlib.util.find_spec("playwright")
     brought = Path(playwright.origin).parent / "driver" / "node" if playwright and playwright.origin else None
     for program in (shutil.which("node"), brought):
@@ -44,16 +44,16 @@ def _version(program: str | Path) -> tuple[int, ...]:
 
 
 def variables(given: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables of a program that is to find this Node first."""
+    """Return variables with this Node first on PATH."""
     found = node()
     assert found
     return {**given, "PATH": f"{found.parent}:{given['PATH']}"}
 
 
 def packages() -> Path:
-    """Return the directory that has the packages. They are installed once, and again when package.json has changed.
+    """Return the directory of the packages, installed once, and again after a change of package.json.
 
-    No lock file is written: it would hold the addresses that the packages came from.
+    There is no lock file, as a lock file would hold the package index's addresses.
     """
     KEPT.mkdir(exist_ok=True)
     wanted = (HERE / "package.json").read_text()
@@ -71,5 +71,5 @@ def packages() -> Path:
 
 
 def program(name: str) -> list[str]:
-    """Return the words that run a program of the packages."""
+    """Return the command of a program of the packages."""
     return [str(node()), str(packages() / "node_modules" / ".bin" / name)]

@@ -1,4 +1,4 @@
-"""One scenario with the Python SDK's client. The argument is JSON, see `clients.py`, and so is what is printed."""
+"""A scenario with the Python SDK's client. Argument and output are JSON, see `clients.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ stdio.PROCESS_TERMINATION_TIMEOUT = 60  # seconds, as the machine may be loaded
 
 
 class Session:
-    """A client, and what it was told."""
+    """A client, and the notifications to the client."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

@@ -15,18 +15,18 @@ from mcp_clients.clients import OfficialClient, clients
 
 pytestmark = [
     pytest.mark.xdist_group("mcp clients"),
-    pytest.mark.timeout(600),  # the first time, the packages are installed
+    pytest.mark.timeout(600),  # the first run installs the packages
 ]
 each_client = pytest.mark.parametrize("client", clients())
 PAUSE = 6.0
-"""Seconds: longer than many servers keep a connection that is not used."""
+"""Seconds. Many servers close an idle connection sooner."""
 
 Run = Callable[..., Any]
 
 
 @pytest.fixture
 def run(client: OfficialClient, web_server: WebServer, server_variables: dict[str, str], tmp_path: Path) -> Run:
-    """Runs a scenario with the client."""
+    """Run a scenario with the client."""
     return lambda scenario, **more: client.run(scenario, web_server, server_variables, tmp_path, **more)
 
 

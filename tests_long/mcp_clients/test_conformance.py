@@ -12,12 +12,12 @@ from targets.mcp_server import TOKEN, WebServer
 
 from mcp_clients import node
 
-pytestmark = [pytest.mark.xdist_group("mcp clients"), pytest.mark.timeout(600)]  # the first time, it is installed
+pytestmark = [pytest.mark.xdist_group("mcp clients"), pytest.mark.timeout(600)]  # the first run installs the suite
 
 
 def test_the_scenarios_that_apply_pass_and_no_others(web_server: WebServer, tmp_path: Path) -> None:
     suite = node.packages() / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    # An import is looked up from where its file is.
+    # Node resolves an import from the directory of the importing file.
     preload = node.packages() / "conformance_preload.mjs"
     preload.write_text((node.HERE / preload.name).read_text())
     argv = [str(node.node()), "--import", preload.as_uri(), str(suite), "server", "--suite", "all"]
@@ -42,7 +42,7 @@ def test_the_scenarios_that_apply_pass_and_no_others(web_server: WebServer, tmp_
 
 
 def _scenario(directory: str) -> str:
-    """Return the scenario whose results a directory has: server-NAME-2026-11-27T11-53-35-193Z."""
+    """Return the scenario of a directory of results, such as server-NAME-2026-11-27T11-53-35-193Z."""
     return directory.removeprefix("server-").rsplit("-", 6)[0]
 
 

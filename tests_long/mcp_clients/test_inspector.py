@@ -14,7 +14,7 @@ from targets.mcp_server import TOKEN, WebServer
 
 from mcp_clients import node
 
-pytestmark = [pytest.mark.xdist_group("mcp clients"), pytest.mark.timeout(600)]  # the first time, it is installed
+pytestmark = [pytest.mark.xdist_group("mcp clients"), pytest.mark.timeout(600)]  # the first run installs the inspector
 
 Inspect = Callable[..., Any]
 
@@ -23,7 +23,7 @@ Inspect = Callable[..., Any]
 def inspect(
     request: pytest.FixtureRequest, web_server: WebServer, server_variables: dict[str, str], tmp_path: Path
 ) -> Inspect:
-    """Runs the inspector, and returns its result or error, and its exit code."""
+    """Run the inspector, and return its result or error, and its exit code."""
     if request.param == "HTTP":
         reached = [web_server.url, "--transport", "http", "--header", f"Authorization: Bearer {TOKEN}"]
     else:

@@ -1,4 +1,4 @@
-"""Modal through its own client, against a stand-in in full."""
+"""Modal through the service's own client, on the full stand-in."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from environments.modal.sandbox import key_of
 
 @pytest.fixture
 def killed(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
-    """Uses a sandbox in a process of its own, which is then killed."""
+    """Use a sandbox in another process, and kill that process."""
     yield lambda task, how: use_and_be_killed("modal", task, how, nap)
     collect_garbage()
 
 
 def running(service: StandIn, task: str = "") -> list[dict]:
-    """The sandboxes that run, as they were asked for."""
+    """Return the requests of the running sandboxes."""
     found = service.seen["sandboxes"]
     assert isinstance(found, list)
     return [box for box in found if box["running"] and task in ("", box["tags"]["hermes-task"])]
@@ -132,7 +132,7 @@ def test_environments_of_one_process_share_a_sandbox_with_kept_files_which_the_n
 
 def test_kept_files_are_used_by_one_process_at_a_time(make):
     env = make(task_id="theirs", container_persistent=True)
-    claim = Claim(f"modal-{key_of(env.settings)}")  # what another process would hold
+    claim = Claim(f"modal-{key_of(env.settings)}")  # as another process would hold one
     assert claim.acquire()
     with pytest.raises(EnvironmentStartError, match="set another task_id"):
         env.execute("true")
@@ -144,7 +144,7 @@ def test_kept_files_are_used_by_one_process_at_a_time(make):
 def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(service, make, killed, nap):
     killed("taken", "kept")
     (before,) = running(service, "taken")
-    assert wait_until(lambda: len(processes_with(nap)) == 1)  # it may have yet to begin
+    assert wait_until(lambda: len(processes_with(nap)) == 1)  # the process may not have begun yet
     env = make(task_id="taken", container_persistent=True)
     assert env.execute("cat ~/file").output == "mine\n"
     assert processes_with(nap) == []

@@ -1,4 +1,4 @@
-"""Faults of the service and of the way to it."""
+"""Faults of Modal's service and of the network to the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said where Modal cannot be used."""
+"""Error messages where Modal cannot be used."""
 
 from __future__ import annotations
 

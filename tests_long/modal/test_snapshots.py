@@ -1,4 +1,4 @@
-"""Snapshots and forks of sandboxes, against a stand-in in full."""
+"""Snapshots and forks of Modal's sandboxes, on the full stand-in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def snapshots(service: StandIn) -> list[str]:
 def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(service: StandIn, make: Make):
     env = make()
     env.execute("echo here >~/file; export VARIABLE=set")
-    env.execute("mkdir -p ${TMPDIR:-/tmp}/hermes-01234567-1-89abcdef-2-3-x")  # as one that is in use just then
+    env.execute("mkdir -p ${TMPDIR:-/tmp}/hermes-01234567-1-89abcdef-2-3-x")  # as of an environment in use
     image = env.snapshot("after-setup")
     assert image in snapshots(service)
     other = make(image=image)
@@ -96,7 +96,7 @@ def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(ser
     left = env.snapshot("left")
     host, pid, _ = Owner.this_process().mark.split("-", 2)
     Snapshot.named("left").remove()
-    Snapshot(f"fork-{host}-{pid}-0-0-{left}").store(left, "listed")  # as of a process of that id before
+    Snapshot(f"fork-{host}-{pid}-0-0-{left}").store(left, "listed")  # as left by an earlier process with the same id
     assert [line for line in collect_garbage() if left in line]
     assert left not in snapshots(service) and {named, beneath} <= set(snapshots(service))
     found.remove()

@@ -1,4 +1,4 @@
-"""A stand-in as a program of its own, see docs/adding-a-backend.md."""
+"""The stand-in as a program of its own, see docs/adding-a-backend.md."""
 
 from __future__ import annotations
 

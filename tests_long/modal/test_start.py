@@ -1,4 +1,4 @@
-"""Starts of a sandbox that are stopped while the service does not answer."""
+"""Starts of a sandbox of Modal, stopped while the service does not answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def calls(service: StandIn, name: str) -> int:
 
 
 def hold(service: StandIn, name: str) -> Callable[[], object]:
-    """Hold the next call of a name, and return what waits for it."""
+    """Block the next call of a name, and return a function that waits for the call."""
     before = calls(service, name)
     service.fault(name, Fault.HELD)
     return lambda: wait_until(lambda: calls(service, name) > before)

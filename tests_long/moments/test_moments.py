@@ -1,4 +1,4 @@
-"""An exception in the caller's thread changes nothing about the next call: every method, each moment on local."""
+"""An exception in the caller's thread does not affect the next call: every method, on local at each moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from targets.moments import check_moments, trials
 from targets.operations import OF_A_BACKEND, OPERATIONS
 
 MOST = {"local": None, "singularity": 12, "modal": 6, "daytona": 6}
-"""Places in the code tried of each operation; on local, every moment."""
+"""The number of places in the code to try for each operation; None for all, on local."""
 
 
 @pytest.mark.timeout(900)

@@ -23,13 +23,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
 
 @pytest.fixture
 def over(server: SSHServer) -> Over:
-    """The settings that lead there."""
+    """Settings for the server."""
     return server.over
 
 
 @pytest.fixture
 def machine_where(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[Callable[[str], SSHServer]]:
-    """This machine behind an SSH server, on which each command is run behind some shell text."""
+    """Start an SSH server on this machine with a prologue, some shell text, before each command."""
     servers: list[SSHServer] = []
 
     def start(before: str) -> SSHServer:
@@ -47,7 +47,7 @@ def machine_where(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> I
 
 @pytest.fixture(scope="module")
 def machine_without_engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Over]:
-    """The settings that lead to a machine with neither Docker nor Apptainer."""
+    """Settings for a host without Docker and without Apptainer."""
     container = SSHContainer(tmp_path_factory.mktemp("container"))
     yield {**container.over, "ssh_user": "agent"}
     container.remove()
@@ -55,7 +55,7 @@ def machine_without_engines(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[str, str], Path]:
-    """Writes a program, and returns the directory that it is in."""
+    """Write a program, and return its directory."""
 
     def write(name: str, text: str) -> Path:
         folder = tmp_path / "programs"

@@ -1,4 +1,4 @@
-"""Engines behind SSH, by the command line."""
+"""Engines over SSH, by the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from targets.ssh_server import SSHServer
 
 @pytest.fixture
 def variables(server: SSHServer, tmp_path: Path) -> dict[str, str]:
-    """Those by which this machine's engines are had over SSH."""
+    """Variables that select this machine's engines over SSH."""
     require_docker().close()
     ours = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
     over = {f"TERMINAL_{name.upper()}": str(value) for name, value in server.over.items()}

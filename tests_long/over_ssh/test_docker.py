@@ -1,4 +1,4 @@
-"""A Docker engine on a host that is reached over SSH. The contract itself is in environments/conformance."""
+"""A Docker engine on a host over SSH. The contract itself is in environments/conformance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from environments.progress import Progress
 Over = dict[str, object]
 COMMANDS = 20
 LARGE = 32_000_000
-"""Bytes of a file that does not fit into what a link holds on its way."""
+"""Bytes of a file that is larger than the buffers of a link."""
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_command_takes_no_round_trip_more_than_on_the_host_and_all_share_a_con
     with create_environment("ssh", **{k: v for k, v in settings.items() if k != "over"}) as host:
         on_host = [_turns(host.execute, link), _turns(host.execute_oneshot, link)]
     assert link.connections == 1
-    with docker_environment(**settings) as env:  # which ends while the link is there
+    with docker_environment(**settings) as env:  # ends while the link is up
         inside = [_turns(env.execute, link), _turns(env.execute_oneshot, link)]
         threads = [threading.Thread(target=env.execute_oneshot, args=("sleep 0.2",)) for _ in range(COMMANDS)]
         for thread in threads:
@@ -55,13 +55,13 @@ def test_a_command_takes_no_round_trip_more_than_on_the_host_and_all_share_a_con
         for thread in threads:
             thread.join()
         assert link.connections == 2
-    # A keep-alive, or a window that is opened again, may come in between.
+    # A keepalive or a window adjustment may come in between.
     for there, here in zip(on_host, inside, strict=True):
         assert here <= there + 2 < COMMANDS + 5
 
 
 def _turns(run: Callable[[str], object], link: Link) -> int:
-    """Return how many times the host was waited for, for some commands in shells that are open."""
+    """Return the number of round trips to the host, for some commands in open shells."""
     for _ in range(3):
         run("true")
     before = link.turns

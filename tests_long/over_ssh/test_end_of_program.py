@@ -1,4 +1,4 @@
-"""What runs behind an engine on another machine when the program ends by a signal, and when only the link drops."""
+"""Commands on another machine's engine when the program ends by a signal, and when only the link drops."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ env.execute(["bash", "-c", runs.format(":")], on_output=lambda _: print("on", fl
 
 
 def docker(left: str | None = None) -> dict[str, str]:
-    """Return the settings, once what a program has left is removed."""
-    with contextlib.closing(require_docker()) as engine, contextlib.suppress(APIError):  # a gc of another test does it
+    """Return the settings, and remove a program's leftover."""
+    # A gc of another test may have removed the container.
+    with contextlib.closing(require_docker()) as engine, contextlib.suppress(APIError):
         if left:
             engine.containers.get(left).remove(force=True)
     return {"env": "docker", "image": PYTHON_IMAGE}
 
 
 def singularity(left: str | None = None) -> dict[str, str]:
-    """Return the settings, once what a program has left is removed."""
+    """Return the settings, and remove a program's leftover."""
     images = require_singularity()
     if left:
         subprocess.run([images.program, "instance", "stop", left], capture_output=True, check=False)
@@ -58,11 +59,11 @@ def test_what_runs_ends_with_the_program(engine: Engine, server: SSHServer) -> N
         assert program.stdout
         target = program.stdout.readline().strip()
         assert program.stdout.readline() == "on\n"
-        assert wait_until(lambda: len(processes_with(word)) >= 3, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(processes_with(word)) >= 3, 30)  # this program, and its children
         program.kill()
         program.wait()
     try:
-        assert wait_until(lambda: not processes_with(word), 30)  # it takes 2.9 s
+        assert wait_until(lambda: not processes_with(word), 30)  # takes 2.9 s
     finally:
         engine(target)
 
@@ -76,6 +77,6 @@ def test_what_runs_in_the_background_outlives_a_link_that_drops(engine: Engine, 
         assert wait_until(lambda: len(processes_with(word)) == 1, 30)
         for _ in range(2):
             server.kill_connections()
-            time.sleep(4)  # in which a program that is gone has had it ended
+            time.sleep(4)  # by then, the end of a program would have ended the command
             assert len(processes_with(word)) == 1
         env.execute("true")

@@ -1,4 +1,4 @@
-"""What `hermes-env ls` finds on a host behind SSH, and the removal of it."""
+"""Targets on a host over SSH, as `hermes-env ls` lists them, and their removal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from environments.registry import backend_class
 
 @pytest.fixture(autouse=True)
 def configured(server: SSHServer, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    """The host is that of the settings, as it is for the command line."""
+    """Set the host in the settings, as for the command line."""
     for name, value in server.settings.items():
         monkeypatch.setenv(f"TERMINAL_SSH_{name.removeprefix('ssh_').upper()}", str(value))
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
 
 
 def found(backend: str) -> list[FoundTarget]:
-    """What this process has there."""
+    """Return this process's targets on the host."""
     return [target for target in backend_class(backend).list_targets() if target.pid == os.getpid()]
 
 

@@ -1,4 +1,4 @@
-"""What is particular to instances on a host that is reached over SSH. The contract is in test_contract."""
+"""Peculiarities of instances on a host over SSH. The contract is in test_contract."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def images() -> Singularity:
 
 @pytest.fixture
 def make(server: SSHServer, images: Singularity) -> Iterator[Make]:
-    """Makes environments on the host, which are cleaned up in the end."""
+    """Make environments on the host. They are cleaned up in the end."""
     made: list[SingularityEnvironment] = []
 
     def make(**settings: object) -> SingularityEnvironment:
@@ -42,7 +42,7 @@ def make(server: SSHServer, images: Singularity) -> Iterator[Make]:
 
 
 def refused(error: type[Exception], **settings: object) -> str:
-    """Return why an environment does not start."""
+    """Return the error of an environment that does not start."""
     with pytest.raises(error) as raised, create_environment("singularity", **settings) as env:
         env.execute("true")
     return str(raised.value)
@@ -89,7 +89,7 @@ def test_a_host_without_the_program_is_told_of(machine_without_engines: Over) ->
 def test_a_pull_there_ends_with_the_start_that_was_stopped(
     machine_where: Callable[[str], SSHServer], program: Callable[[str, str], Path], nap: str, tmp_path: Path
 ) -> None:
-    # The program that is ended leaves a child, which is ended too.
+    # The killed program leaves a child. The child is killed too.
     programs = program("apptainer", f"sleep {nap} & touch {shlex.quote(str(tmp_path))}/begun; wait")
     server = machine_where(f"PATH={programs}:$PATH")
     env = create_environment("singularity", **server.over, image="docker://127.0.0.1:9/none:latest")
@@ -101,7 +101,7 @@ def test_a_pull_there_ends_with_the_start_that_was_stopped(
 
 
 def running(word: str) -> list[int]:
-    """Return the processes of this machine with a word among their arguments."""
+    """Return this machine's processes with a word among their arguments."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

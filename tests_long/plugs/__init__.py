@@ -1,1 +1,1 @@
-"""Each framework's own tests against our plug for it: `make test-plugs`, or `python -m plugs [FRAMEWORK...]`."""
+"""Each framework's own tests on our plug: `make test-plugs`, or `python -m plugs [FRAMEWORK...]`."""

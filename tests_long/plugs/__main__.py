@@ -1,4 +1,4 @@
-"""`python -m plugs [FRAMEWORK...]`: run the suites of all frameworks, or of those, everywhere, and show the table."""
+"""`python -m plugs [FRAMEWORK...]`: run the suites of all frameworks, or the named ones, and print the table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plugs.running import Outcome, run
 
 
 def main() -> int:
-    """Run the suites. Returns the exit code: 0 if all ended as expected."""
+    """Run the suites, and return the exit code: 0 if all ended as expected."""
     parser = argparse.ArgumentParser(prog="python -m plugs")
     parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help=f"of {', '.join(BY_NAME)}; all if not given")
     parser.add_argument("--place", action="append", metavar="PLACE", help=f"of {', '.join(PLACES)}; all if not given")
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _with_earlier(outcomes: list[Outcome]) -> list[Outcome]:
-    """Keep outcomes for later runs, and return them with those of earlier runs that were not run anew."""
+    """Store outcomes for later runs, and return them, completed by outcomes of earlier runs."""
     KEPT.mkdir(exist_ok=True)
     path = KEPT / "results.json"
     earlier = [Outcome(**kept) for kept in json.loads(path.read_text())] if path.exists() else []

@@ -1,3 +1,3 @@
-"""What is in `suites` runs in the environments of the frameworks, and cannot be imported in this one."""
+"""The files of `suites` run in the frameworks' virtual environments, and cannot be imported in this one."""
 
 collect_ignore = ["suites"]

@@ -1,4 +1,4 @@
-"""The frameworks that there are plugs for, and their releases that the suites run with: the newest and the oldest."""
+"""The frameworks with a plug, and the releases under test: the newest and the oldest."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 PYTEST = ("pytest", "pytest-asyncio")
-"""Runs the suites. No suite needs one release of it."""
+"""The test runner. Any release will do."""
 
 Release = Literal["newest", "oldest"]
-"""A release of a framework: the newest that pip finds for the extra, or the extra's lower bound."""
+"""A release of a framework: pip's newest for the extra, or the extra's lower bound."""
 RELEASES: tuple[Release, ...] = get_args(Release)
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """A framework, and which of its own tests are run against our plug."""
+    """A framework, and its own tests for our plug."""
 
     name: str
     """The name of the plug, of its extra and of its folder in `suites`."""
     suites: tuple[tuple[str, str], ...]
-    """The files of its folder that are counted, with what is in each. Its own tests come first."""
+    """The counted files of its folder, each with its content. The framework's own tests come first."""
     requirements: tuple[str, ...] = ()
-    """Further packages that its tests need."""
+    """Further packages for its tests."""
     oldest_with: tuple[str, ...] = ()
-    """Requirements beside the oldest release, where pip would choose a dependency that breaks it."""
+    """Requirements beside the oldest release, where pip would choose a broken dependency."""
     own: tuple[str, ...] = ()
-    """Its own backends that the same tests are run on, with the newest release."""
+    """Its own backends, under the same tests, with the newest release."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Variables that its tests need."""
+    """Variables for its tests."""
     python: str = ""
-    """The version of Python that it needs, where this one is too old."""
+    """The required version of Python, where this Python is too old."""
 
     @property
     def requirement(self) -> Requirement:
@@ -53,7 +53,7 @@ class Framework:
 
     @property
     def lower_bound(self) -> str:
-        """The oldest release that its extra allows."""
+        """The lower bound of its extra."""
         (bound,) = (each.version for each in self.requirement.specifier if each.operator == ">=")
         return bound
 

@@ -1,4 +1,4 @@
-"""Virtual environments with frameworks in them, kept from one run to the next."""
+"""Virtual environments with frameworks, kept from run to run."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class InstallationError(Exception):
 
 
 def python_with(framework: Framework, release: Release) -> tuple[Path, str]:
-    """Return the Python of a virtual environment that has a framework, and the framework's version.
+    """Return the Python of a virtual environment with a framework, and the framework's version.
 
-    It also has this package and whatever the framework's tests need. It is made once, and again when pyproject.toml or
-    the framework's newest release has changed.
+    The environment also has this package and the packages of the framework's tests. The environment is made on first
+    use, and again after a change of pyproject.toml or of the framework's newest release.
 
     Raises:
         InstallationError: pip could not install the framework.
-        pytest.skip.Exception: The Python that it needs is not on this machine.
+        pytest.skip.Exception: The required Python is not on this machine.
     """
     KEPT.mkdir(exist_ok=True)
     folder = KEPT / f"{framework.name}-{release}"
     program, python, stamp = program_for(framework), folder / "bin" / "python", folder.with_suffix(".made-from")
     with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may want it at once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may ask for the environment at once
         version = framework.lower_bound if release == "oldest" else _newest(program, framework)
         beside = framework.oldest_with if release == "oldest" else ()
         package = f"{framework.package}=={version}"
@@ -45,14 +45,14 @@ def python_with(framework: Framework, release: Release) -> tuple[Path, str]:
         if not stamp.exists() or stamp.read_text() != made_from:
             stamp.unlink(missing_ok=True)
             _run([program, "-m", "venv", "--clear", "--without-pip", "--symlinks", str(folder)])
-            # Most of it is never imported, and need not be compiled.
+            # Most files are never imported, and need not be compiled.
             _run(_pip(python, "--no-compile", "--editable", *wanted))
             stamp.write_text(made_from)
     return python, version
 
 
 def program_for(framework: Framework) -> str:
-    """Return a Python of the version that a framework needs."""
+    """Return a Python of a framework's required version."""
     if not framework.python:
         return sys.executable
     name = f"python{framework.python}"
@@ -68,7 +68,7 @@ def _pip(python: str | Path, *options: str) -> list[str]:
 
 
 def _newest(python: str, framework: Framework) -> str:
-    """Return the newest release that the extra allows and the index has."""
+    """Return the newest release in the index within the bounds of the extra."""
     look = ("--dry-run", "--ignore-installed", "--no-deps", "--report", "-")
     (found,) = json.loads(_run(_pip(python, *look, str(framework.requirement))))["install"]
     version: str = found["metadata"]["version"]

@@ -1,4 +1,4 @@
-"""Where suites run: our backends, and those of the frameworks themselves."""
+"""Places for suites: our backends, and the frameworks' own backends."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Place:
 
     name: str
     tags: tuple[str, ...]
-    """What is true of it, which some tests cannot pass by."""
+    """Properties that make some tests fail, such as `root`."""
     settings: dict[str, object] = field(default_factory=dict)
-    """The arguments of `create_environment`; for one of the framework's own what it needs to know."""
+    """The arguments of `create_environment`, or of the framework's own backend."""
 
 
 IMAGE = "e2e-plugs:bookworm"
-"""The image that tests run Python in, with what frameworks' tests expect besides."""
+"""The tests' Python image, with additions for the frameworks' tests."""
 
 
 def _image() -> str:
-    """Make the image, which takes no time when it is there, and return its name."""
+    """Build the image, or do nothing if the image exists, and return its name."""
     require_docker().close()
     folder = Path(__file__).with_name("image")
     tag = f"TAG={PYTHON_IMAGE.partition(':')[2]}"
@@ -58,7 +58,7 @@ def docker() -> Iterator[Place]:
 
 @contextlib.contextmanager
 def docker_user() -> Iterator[Place]:
-    """A container, as a user who is not root."""
+    """A container with an ordinary user."""
     yield Place("docker user", ("docker", "user"), {"backend": "docker", "image": _image(), "user": "1000:1000"})
 
 
@@ -92,7 +92,7 @@ PLACES: dict[str, Callable[[], AbstractContextManager[Place]]] = {
 
 @contextlib.contextmanager
 def own(name: str) -> Iterator[Place]:
-    """A backend of the framework's own, on the same engine and image as ours of that name."""
+    """A backend of the framework's own, on the engine and image of our backend with the same name."""
     with PLACES[name]() as ours:
         reach = {key: value for key, value in ours.settings.items() if key != "backend"}
         yield Place(f"own {name}", ("own",), {"image": None, **reach})

@@ -1,4 +1,4 @@
-"""Running the suite of one framework in one place."""
+"""A run of a framework's suite in a place."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from plugs.places import PLACES, Place, own
 
 SUITES = Path(__file__).with_name("suites")
 _LONGEST = 900
-"""Seconds after which a suite counts as one that hangs."""
+"""Seconds after which a suite counts as hanging."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the tests of one framework ended in one place."""
+    """The outcome of a framework's tests in a place."""
 
     framework: str
     """The name of the framework."""
@@ -29,12 +29,12 @@ class Outcome:
     version: str
     place: str
     tests: Mapping[str, Mapping[str, str]]
-    """By name: how each `ended` (passed, failed, expected, skipped), and `why`."""
+    """By name: `ended` (passed, failed, expected or skipped) and `why`."""
     failure: str = ""
-    """What went wrong, if anything that was not expected did; for people."""
+    """A description of an unexpected failure, for people; empty without a failure."""
 
     def counted(self, file: str = "") -> tuple[int, int]:
-        """Return how many tests of one file, or of all, passed, and how many there are for this place."""
+        """Return the number of passed tests of a file, or of all files, and the number of tests for this place."""
         ended = [
             test["ended"] for name, test in self.tests.items() if f"{file}::" in name and test["ended"] != "skipped"
         ]
@@ -46,9 +46,9 @@ def run(framework: Framework, release: Release, place: str, *, file: str = "") -
 
     Args:
         framework: The framework.
-        release: Which release of it.
-        place: A name of `PLACES`, or `own ` and one of the framework's own.
-        file: The only file of the suite to run; all if not given.
+        release: The release of the framework.
+        place: A name of `PLACES`, or `own ` and the name of a backend of the framework.
+        file: The only file to run; all files by default.
 
     Raises:
         InstallationError: The framework could not be installed.
@@ -75,7 +75,7 @@ def run(framework: Framework, release: Release, place: str, *, file: str = "") -
 
 
 def _variables(framework: Framework, place: Place, python: Path, written: Path) -> dict[str, str]:
-    """Return the variables of a user of that environment who has set nothing for us or for the framework."""
+    """Return the variables of an activated environment, without settings for us or for the framework."""
     kept = {
         name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "PYTHON", "PYTEST_"))
     }

@@ -45,5 +45,5 @@ def _numbers(outcome: Outcome, file: str) -> str:
 
 
 def write(text: str) -> None:
-    """Put the table into the document, in place of the one that is there."""
+    """Replace the table in the document."""
     DOCUMENT.write_text(_TABLE.sub(lambda match: match[1] + text, DOCUMENT.read_text()))

@@ -1,4 +1,4 @@
-"""The extras of frameworks that docs/agents.md says go together: pip finds releases for them, or does not."""
+"""Combinations of frameworks' extras, as in docs/agents.md: pip finds releases for them, or does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suites of all frameworks on our plugs: the newest release here and in Docker, the oldest allowed in Docker."""
+"""The suites of all frameworks on our plugs: the newest release here and in Docker, the oldest in Docker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.timeout(1800)  # the first time, the framework is installed
+@pytest.mark.timeout(1800)  # the first run installs the framework
 @pytest.mark.parametrize(("name", "release", "place"), PARAMETERS)
 def test_the_tests_of_a_framework_end_as_expected(name: str, release: Release, place: str) -> None:
     outcome = run(BY_NAME[name], release, place)

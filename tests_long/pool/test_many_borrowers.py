@@ -1,4 +1,4 @@
-"""Environments that are lent: how many, for how long, in which order, and in what state."""
+"""Leases of a pool's environments: their number, duration, order and state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pool asks of an environment: to be ready ahead, to report that it is lost, and to begin anew."""
+"""A pool's demands on an environment: a start ahead of use, a report of its loss, and a reset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments of a pool that begin anew, on the stand-ins of the cloud services and by short commands alone."""
+"""The reset of a pool's environments, on the cloud stand-ins and by short commands alone."""
 
 from __future__ import annotations
 

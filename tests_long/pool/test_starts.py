@@ -1,4 +1,4 @@
-"""Starts for a pool: how many at once, how fast, and what a failed one means for those who wait."""
+"""Starts for a pool: concurrency, rate, backoff, and the effect of a failed start on waiting borrowers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from environments.starting import StartLimits
 
 
 class AnswerError(Exception):
-    """An error of a client library that tells the HTTP status."""
+    """An error of a client library, with the HTTP status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the answer was {status}")
@@ -33,7 +33,7 @@ def wrong() -> EnvironmentStartError:
     return EnvironmentStartError("backend 'scripted' has no image nowhere")
 
 
-# What an error means.
+# The meaning of an error.
 
 
 def test_what_may_pass_is_told_from_what_will_not() -> None:
@@ -63,7 +63,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
     assert len({delay(3) for _ in range(50)}) > 1, "not all who were refused ask again at the same moment"
 
 
-# What becomes of it.
+# The effect of an error.
 
 
 def test_an_engine_that_has_too_much_to_do_is_asked_again(scripted_pool, starts) -> None:
@@ -136,7 +136,7 @@ def test_a_pool_that_cannot_be_stocked_does_not_try_without_pause(scripted_pool,
     assert starts.tries == 2, "one for the stock, and one for who asked"
 
 
-# How many, how fast.
+# Concurrency and rate.
 
 
 def test_starts_of_all_pools_in_one_place_count(scripted_pool, starts) -> None:

@@ -1,4 +1,4 @@
-"""What is bounded, with as much as it takes to see it: megabytes, threads and requests by the hundred."""
+"""Bounds of memory and threads, tested with megabytes, and hundreds of threads and requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_ten_megabytes_go_both_ways(open_any):
 
 
 def test_answers_are_not_kept_beyond_their_share():
-    """30 answers of 9 MB, as a script that reads large files gets them."""
+    """30 answers of 9 MB, as to a script that reads large files."""
     dispatcher = Dispatcher({"large": lambda: "x" * 9_000_000}, token="token", max_calls=50)
 
     def call(number):
@@ -73,7 +73,7 @@ def test_answers_are_not_kept_beyond_their_share():
 
 
 def test_unfinished_large_lines_take_no_memory_to_speak_of(open_line):
-    """The script knows the token, and begins 30 requests of 31 MB and ends none: 930 MB, if all were read."""
+    """The script has the token, and begins 30 requests of 31 MB without an end: 930 MB, if all were read."""
     line = open_line({"echo": echo})
     code = """
     import socket, threading
@@ -150,7 +150,7 @@ def test_a_huge_request_gets_an_error_and_the_next_one_is_served(queue_line):
 
 
 def test_links_to_one_huge_request_are_brought_one_by_one(queue_line):
-    """16 hard links to a sparse file of 32 MB, of which all would be collected at once."""
+    """16 hard links to a sparse file of 32 MB. All would be collected at once."""
     queue = queue_line.directory / "rpc"
     with (queue / "huge").open("wb") as file:
         file.truncate(MAX_MESSAGE_BYTES)

@@ -1,4 +1,4 @@
-"""The end of a transport when something does not end with it: each waits two seconds, and no longer."""
+"""The close of a transport while a tool call, a connection or a process goes on: each wait takes 2 s at most."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_a_relay_that_is_not_read_as_too_many_calls_run_ends_by_itself_all_the_s
         running.append(1)
         release.wait(60)
 
-    def let_go():
+    def release_calls():
         side_by_side.append(len(running))
-        release.set()  # which lets calls run that waited
+        release.set()  # lets the waiting calls run
 
     code = """
 import os, threading, time, hermes_tools
@@ -52,7 +52,7 @@ for _ in range(100): threading.Thread(target=hermes_tools.stuck, daemon=True).st
 time.sleep(2)
 os._exit(3)
 """
-    releasing = threading.Timer(6, let_go)
+    releasing = threading.Timer(6, release_calls)
     releasing.start()
     began = time.monotonic()
     result = execute_code(
@@ -74,7 +74,7 @@ def test_the_end_of_a_queue_that_is_gone_leaves_nothing_in_the_session_s_directo
 
 
 def test_the_end_of_a_queue_that_is_gone_waits_for_nothing(open_line, local_env, monkeypatch):
-    """The keeper of a script removes its directory, and does so in most cases before the queue is closed."""
+    """A script's supervisor removes the script's directory, in most cases before the queue is closed."""
     line = open_line({"echo": lambda value: value}, local_env)
     assert line.run("print(h.echo(1))") == "1\n"
     shutil.rmtree(line.directory / "rpc")

@@ -1,4 +1,4 @@
-"""Ending commands: very many processes, processes that fork without end, and faults while they are ended."""
+"""The end of commands: very many processes, fork bombs, and faults during the kill."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_process_that_forks_and_exits_without_end_is_ended_or_told_of(env: Bas
         assert env.execute("echo $$ $kept").output == f"{pid} 1\n"
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(int(pid), signal.SIGKILL)  # else it would go on for ever
+            os.killpg(int(pid), signal.SIGKILL)  # otherwise the process would run for ever
 
 
 def test_an_environment_within_a_command_ends_with_it(env: BaseEnvironment, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Streams that are cut or repeat messages, with many examples."""
+"""Truncated shell streams, and streams with repeated messages, with many examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory while much is moved: output, a directory, and input."""
+"""Memory during large transfers: output, a directory, and input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from targets.local_shells import WAYS, local
 
 MOST = 60_000_000
-"""Bytes of memory that may come on top."""
+"""The allowed growth of memory, in bytes."""
 
 
 @contextmanager

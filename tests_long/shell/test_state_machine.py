@@ -32,9 +32,9 @@ def singularity(cwd: Path) -> Iterator[Target]:
 
 Backend = Callable[[Path], AbstractContextManager[Target]]
 PARTS: dict[Backend, int] = {local: 10, without_bash: 1, per_command: 1, docker: 1, ssh: 1, singularity: 1}
-"""Each with how many tests there are, which run side by side."""
+"""Backends, each with its number of concurrent tests."""
 SESSIONS, STEPS = 2, 50
-"""How many sessions are tried in each, and how many steps in each session."""
+"""Sessions in each test, and steps in each session."""
 
 
 @pytest.mark.parametrize(

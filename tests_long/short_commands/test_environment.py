@@ -1,4 +1,4 @@
-"""What is particular to environments made of short commands and files."""
+"""Peculiarities of environments made of short commands and files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_warm_command_is_one_short_command(make: Make) -> None:
         assert env.execute("echo hi").output == "hi\n"
         return env.commands - before
 
-    assert 1 in (cost() for _ in range(30))  # a loaded machine may take longer than one short command waits
+    assert 1 in (cost() for _ in range(30))  # a loaded machine may take longer than the wait of a short command
 
 
 @pytest.mark.parametrize("kind", ["start", "input", "look"])
@@ -58,7 +58,7 @@ def test_a_lost_answer_is_asked_for_again_and_nothing_runs_twice(make: Make, tmp
 
 @pytest.mark.parametrize("text", ["x", "'", "\\", "\u00fc\n#", "'\"$x`!\n#"], ids=ascii)
 def test_a_large_script_is_there_soon_whatever_it_holds(make: Make, text: str) -> None:
-    """It goes there within shell text, in which quotes have taken more than a minute."""
+    """The script is sent within shell text. Quoting has taken more than a minute."""
     code = "from hermes_tools import same\nprint(same(len(open(__file__).read())))\n#" + text * (2_000_000 // len(text))
     result = execute_code(code, env=make(), tools={"same": lambda value: value}, timeout=30)
     assert result.output == f"{len(code)}\n", result
@@ -88,7 +88,7 @@ def test_input_that_nobody_reads_does_not_fill_the_target(make: Make) -> None:
     waiting = Path(env.directory)
     assert wait_until(lambda: len(list(waiting.rglob("piece"))) == MAX_UNREAD, 60)
     before = env.commands
-    assert wait_until(lambda: env.commands >= before + 2, 60)  # it asks whether there is room by now
+    assert wait_until(lambda: env.commands >= before + 2, 60)  # the environment polls for free space
     assert len(list(waiting.rglob("piece"))) == MAX_UNREAD
     process.kill()
     writer.join()

@@ -63,12 +63,12 @@ def test_a_replacement_is_taken_back_when_the_call_is_interrupted_afterwards(
 ) -> None:
     def interrupted(_: StagedFiles) -> None:
         assert path.read_text() == "two\n"
-        raise ToolInterruptedError("it was interrupted")
+        raise ToolInterruptedError("the call was interrupted")
 
     path = tmp_path / "file"
     path.write_text("one\n")
     monkeypatch.setattr(StagedFiles, "changes", interrupted)
-    assert patch(shell_env, "file", "one", "two") == {"error": "it was interrupted; no file was changed"}
+    assert patch(shell_env, "file", "one", "two") == {"error": "the call was interrupted; no file was changed"}
     assert path.read_text() == "one\n"
 
 
@@ -98,5 +98,5 @@ def test_a_replacement_that_is_interrupted_is_taken_back(
         wait_until(lambda: path.read_text() == "two\n")
         scope.cancel()
         thread.join()
-    assert answers == [{"error": "it was interrupted; no file was changed"}]
+    assert answers == [{"error": "the call was interrupted; no file was changed"}]
     assert path.read_text() == "one\n"

@@ -160,7 +160,7 @@ def test_a_reader_is_held_to_its_memory(
     )
     (tmp_path / "reader.py").write_text(program)
     monkeypatch.setattr(convert, "_PROGRAM", tmp_path / "reader.py")
-    assert read_one(site.page("/", "<p>a</p>"))["error"] == "it takes too much memory to read"
+    assert read_one(site.page("/", "<p>a</p>"))["error"] == "the page takes too much memory to read"
 
 
 @pytest.mark.parametrize("stage", ["names", "fetching", "reading"])
@@ -195,7 +195,7 @@ def test_work_leaves_off_when_nobody_waits_any_more(
         begun.wait()
     scope.cancel()
     caller.join()
-    assert [page["error"] for page in results[0]["results"]] == ["it was interrupted"] * 2
+    assert [page["error"] for page in results[0]["results"]] == ["the call was interrupted"] * 2
 
 
 def test_many_calls_at_once_take_few_threads(env: BaseEnvironment, site: Site, stuck: threading.Event) -> None:

@@ -221,7 +221,7 @@ def test_a_search_is_given_up_in_time_and_when_nobody_waits(
     scope.cancel()
     caller.join()
     stuck.set()
-    assert results == [{"error": "it was interrupted"}]
+    assert results == [{"error": "the call was interrupted"}]
 
 
 # The library ddgs asks services of others: what it gives and raises is put in its place.

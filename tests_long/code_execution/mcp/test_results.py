@@ -1,4 +1,4 @@
-"""What a script gets of each kind of result."""
+"""The values of a script for each kind of MCP result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MCP servers of config.yaml, over stdio and HTTP: started for a script that calls them, and ended with it."""
+"""The MCP servers of config.yaml, over stdio and HTTP: started for a script with calls, and ended with the script."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_nothing_of_the_servers_is_left_here(
     env: BaseEnvironment, serve: Configure, stdio: dict[str, object], http: dict[str, object]
 ) -> None:
     serve(ours=stdio, theirs=http, gone={"command": "false"})
-    execute_code("1", env=env)  # which keeps shells for the next
+    execute_code("1", env=env)  # keeps shells for the next script
     process = psutil.Process()
     before = running_threads(), {child.pid for child in process.children()}, process.num_fds()
 

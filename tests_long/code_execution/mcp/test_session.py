@@ -48,7 +48,7 @@ def test_a_script_calls_the_tools_of_a_session_over_stdio(env: BaseEnvironment, 
     assert run_script(CODE, opened, env, loop).output == PRINTED
 
 
-@pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")  # httpx leaves its own to trio
+@pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")  # httpx leaves its generators to trio
 def test_a_script_calls_the_tools_of_a_session_over_http(env: BaseEnvironment, loop: str, url: str, token: str) -> None:
     @contextlib.asynccontextmanager
     async def session() -> AsyncIterator[ClientSession]:

@@ -1,4 +1,4 @@
-"""A task that is cancelled at any turn of its event loop leaves nothing behind."""
+"""A task that is cancelled at any turn of its event loop leaves no process, file or lock."""
 
 from __future__ import annotations
 

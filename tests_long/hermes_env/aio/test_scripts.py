@@ -1,4 +1,4 @@
-"""Scripts that are awaited, and whose tools are."""
+"""Awaited scripts with awaited tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Service:
-    """Tools that belong to the loop of the test."""
+    """Tools bound to the test's event loop."""
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
@@ -152,7 +152,7 @@ async def test_an_interrupted_script_has_a_result(env: AsyncEnvironment) -> None
 
 @pytest.mark.xdist_group("mcp")
 async def test_the_tools_of_an_mcp_session_of_the_same_loop_can_be_called(env: AsyncEnvironment) -> None:
-    # Every worker would import it otherwise, which takes seconds.
+    # Otherwise every worker would import this module, for seconds.
     from mcp import Client
     from mcp.server.mcpserver import MCPServer
 

@@ -1,4 +1,4 @@
-"""The output of a command, piece by piece."""
+"""The output of an awaited command, piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hermes-env batch`, as a shell would run it."""
+"""`hermes-env batch`, run as a program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write(tmp_path: Path):
-    """Writes a file of tasks, and returns its path."""
+    """Write a file of tasks, and return the path."""
 
     def write(*tasks: dict[str, object]) -> str:
         file = tmp_path / "tasks.jsonl"

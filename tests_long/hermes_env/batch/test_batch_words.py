@@ -1,4 +1,4 @@
-"""The texts of `hermes-env batch`, word for word: users have praised them, and scripts look for them."""
+"""The texts of `hermes-env batch`, word for word: scripts search for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WRONG_WORDS = {
 
 @pytest.fixture
 def batch(hermes_env, tmp_path: Path):
-    """Runs a batch of some lines, and returns its exit code and standard error."""
+    """Run a batch of some lines, and return the exit code and standard error."""
 
     def run(text: str | None, *words: str) -> tuple[int, str]:
         tasks = tmp_path / "tasks.jsonl"

@@ -1,4 +1,4 @@
-"""Batches on a real Ray cluster of two nodes, one of which is killed."""
+"""Batches on a real Ray cluster of two nodes. A node is killed during some."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hermes_env.batch import read_results
 from hermes_env.batch.ray import cluster as ray_clusters
 
 LONG = 100
-"""Seconds for what takes few on a machine that is not loaded."""
+"""Seconds for work of a few seconds, on a loaded machine."""
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.alone("garbage")]
 
@@ -40,7 +40,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Where each task writes its id and the node it is on."""
+    """The file to which each task writes its id and its node."""
     return tmp_path / "log"
 
 
@@ -48,7 +48,7 @@ def log(tmp_path: Path) -> Path:
 def start(
     cluster: RayCluster, start_hermes_env: Callable[..., subprocess.Popen[str]], tmp_path: Path, out: Path, log: Path
 ):
-    """Starts a batch of commands by id, each of which is logged when it begins."""
+    """Start a batch of commands by id. Each command is logged when it begins."""
 
     def start(commands: dict[str, str], *words: str) -> subprocess.Popen[str]:
         file = tmp_path / "tasks.jsonl"
@@ -64,7 +64,7 @@ def start(
 
 
 def begun(log: Path) -> list[tuple[str, str]]:
-    """Return the id, and what tells the node, of each task that has begun, one that began twice twice."""
+    """Return the id and the node of each begun task; a retried task appears twice."""
     return [tuple(line.split()) for line in log.read_text().splitlines()] if log.exists() else []  # type: ignore[misc]
 
 
@@ -115,7 +115,7 @@ def test_tasks_of_a_node_that_is_killed_are_lost_and_none_runs_twice(
     assert Counter(statuses(out).values())["success"] == len(commands) - len(on_second)
     assert set(Counter(name for name, _ in begun(log)).values()) == {1}
     assert said[0] == ""
-    assert all(line.startswith("hermes-env: ") for line in said[1].splitlines())  # and nothing of Ray's
+    assert all(line.startswith("hermes-env: ") for line in said[1].splitlines())  # without Ray's own messages
 
 
 def test_tasks_of_a_node_that_is_killed_run_elsewhere_where_that_is_asked_for(
@@ -141,7 +141,7 @@ def test_a_signal_ends_what_runs_on_all_nodes(start, out: Path, log: Path, nap: 
     process = start({f"{count}": f"sleep {nap}" for count in range(6)}, "--workers", "4")
     assert wait_until(lambda: len(begun(log)) == 4, LONG)
     assert len({node for _, node in begun(log)}) == 2
-    process.send_signal(signal.SIGTERM)  # for which Ray has handlers of its own, where it has none for Ctrl-C
+    process.send_signal(signal.SIGTERM)  # Ray has a handler of its own for TERM, and none for Ctrl-C
     said = process.communicate(timeout=LONG)
     assert process.returncode == 130, said
     assert all(line.startswith("hermes-env: ") for line in said[1].splitlines()), said
@@ -175,7 +175,7 @@ def test_a_cluster_that_is_found_is_shown_a_token_only_where_it_asks_for_one(
 ) -> None:
     token = tmp_path / ".ray" / "auth_token"
     token.parent.mkdir()
-    token.write_text("0" * 64)  # as any Ray leaves one that was started by its own defaults
+    token.write_text("0" * 64)  # as left by a Ray that was started with its defaults
     variables["HOME"], variables["RAY_ADDRESS"] = str(tmp_path), cluster.address
     process = start({"1": "true"}, "--address", "auto")
     said = process.communicate(timeout=LONG)
@@ -203,7 +203,7 @@ def test_a_ray_of_the_batchs_own_listens_here_alone_and_takes_all_with_it(
     assert address.startswith("127.0.0.1:")
     assert is_safe == "True"
     assert seen == ["[]"]
-    assert not (tmp_path / ".ray").exists()  # a token there would be asked for by each head that is started later
+    assert not (tmp_path / ".ray").exists()  # each later head would require a token from there
     assert session and not Path(session[0]).exists()
 
 

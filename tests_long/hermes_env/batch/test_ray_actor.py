@@ -1,4 +1,4 @@
-"""What an actor of a batch does on its node, and where it is placed. None of it needs a cluster."""
+"""The work of a batch's actor on its node, and the actor's placement, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of config.yaml on the command line: the user at the terminal is asked, and nobody else is."""
+"""Approval rules of config.yaml on the command line: only the user at the terminal is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hermes-env completion`: what a shell is told that could stand where the cursor is."""
+"""`hermes-env completion`: the words that a shell offers at the cursor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from targets.command_line import CommandLine
 
 from environments import backend_names
 
-# bash calls the function that the script names, with the words of the line so far.
+# bash calls the script's completion function with the words of the line so far.
 _ASK_BASH = """
 {script}
 COMP_WORDS=({line}) COMP_CWORD={place}

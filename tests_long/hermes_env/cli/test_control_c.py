@@ -1,4 +1,4 @@
-"""Ctrl-C on a terminal: what is shown, the exit code, and that nothing is left."""
+"""Ctrl-C on a terminal: the message, the exit code, and no leftovers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Slow(BaseEnvironment):
             time.sleep(0.05)
         return []
 """
-"""A backend that does not answer before there is a file."""
+"""A backend that does not answer until a file exists."""
 LOOKS = [("ls",), ("rm", "--all", "--yes"), ("rm", "--task", "t")]
 
 

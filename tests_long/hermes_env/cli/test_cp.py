@@ -22,7 +22,7 @@ Copies = Callable[[str, str], None]
 
 
 class There:
-    """A place to copy to and from: the options for it, and an environment to look at it with."""
+    """A target of copies: its options, and an environment to inspect the files."""
 
     def __init__(self, environment: BaseEnvironment, options: tuple[str, ...], folder: str) -> None:
         self.environment = environment
@@ -30,7 +30,7 @@ class There:
         self.folder = folder
 
     def made(self, name: str, data: bytes = b"there") -> str:
-        """Write a file, and return its path."""
+        """Write a file, and return the path."""
         self.environment.write_bytes(f"{self.folder}/{name}", data)
         return f"{self.folder}/{name}"
 
@@ -56,7 +56,7 @@ def there(target: BaseEnvironment, tmp_path: Path) -> There:
 
 @pytest.fixture
 def cp(there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copies:
-    """Copies as the command does, in a process and an environment that are there already."""
+    """Copies like the command, in this process and in an existing environment."""
     monkeypatch.chdir(tmp_path)
 
     def copy(source: str, destination: str) -> None:
@@ -220,7 +220,7 @@ def test_a_reader_that_leaves_ends_it(there: There, variables: dict[str, str], t
 
 
 def test_a_person_sees_how_far_it_is(open_terminal: OpenTerminal, there: There, tmp_path: Path) -> None:
-    """A pipe that nobody reads holds the copy up, so that it takes as long as the user likes to look."""
+    """A pipe without a reader blocks the copy until the progress has been seen."""
     there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
     os.mkfifo(tmp_path / "out")
     to_pipe = ("sh", "-c", f'"$@" >{tmp_path}/out', "sh", *WORDS)

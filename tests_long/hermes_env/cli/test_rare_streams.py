@@ -1,4 +1,4 @@
-"""What is rare on the streams of the command line, and needs a process of its own."""
+"""Rare cases on the streams of the command line. Each needs a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--record FILE`: what the command line has done, as a record."""
+"""`--record FILE`: the record of the command line's operations."""
 
 from __future__ import annotations
 

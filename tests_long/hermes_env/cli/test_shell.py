@@ -77,7 +77,7 @@ def test_a_stop_and_a_continuation_leave_it_as_it_was(open_terminal: OpenTermina
     user.expect(PROMPT)
     raw = user.settings()
     user.program.send_signal(signal.SIGSTOP)
-    user.set(user.initial_settings)  # as the shell does that sees it stop
+    user.set(user.initial_settings)  # as the user's shell does when the job stops
     user.resize(15, 51)
     user.program.send_signal(signal.SIGCONT)
     assert wait_until(lambda: user.settings() == raw, 60)

@@ -1,4 +1,4 @@
-"""`hermes-env shell`, by a user at a real pseudo-terminal."""
+"""`hermes-env shell` at a real pseudo-terminal: ordinary use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts of a target from the command line: what is shown of them, and what ends them."""
+"""Starts of a target from the command line: progress, time-outs and signals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def silent() -> Iterator[Silent]:
 
 
 def away(server: Silent) -> list[str]:
-    """The options for a host that never answers."""
+    """Options of a host that never answers."""
     return ["-b", "ssh", "--set", "host=127.0.0.1", "--set", f"port={server.port}", "--set", "user=nobody"]
 
 
@@ -60,7 +60,7 @@ def test_a_start_that_takes_long_is_told_of(
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
     monkeypatch.setattr(progress, "TERMINAL_PATIENCE", 0.05)
     told = hermes_env("exec", *away(silent), "--timeout", "1", "true").stderr.splitlines()
-    first = next(line for line in told if line != "hermes-env: starting")  # which a loaded machine has time to tell
+    first = next(line for line in told if line != "hermes-env: starting")  # a loaded machine has time to print this
     assert first.startswith("hermes-env: connecting to") and str(silent.port) in first
     with terminal_shown() as (terminal, shown), Path("/dev/null").open("r+b") as nothing:
         words = ("exec", *away(silent), "-n", "--timeout", "1", "true")

@@ -1,4 +1,4 @@
-"""What passes through the streams of `exec`, `cp` and `shell`, on this machine with a shell that lasts and without."""
+"""Data on the streams of `exec`, `cp` and `shell`, on this machine with and without a persistent shell."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[i
     check_an_interrupt_ends_a_command(environment, nap, pipe[0])
 
 
-def let_an_end_be_met_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have this thread see that a process has ended only once it has."""
+def delay_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have polls by this thread wait for the end of the process, up to 2 s."""
     poll, here = ShellProcess.poll, threading.current_thread()
 
     def late(process: ShellProcess) -> int | None:
@@ -88,8 +88,8 @@ def let_an_end_be_met_late(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_command_that_has_ended_as_it_was_interrupted_is_interrupted(
     environment: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not one that has ended with 143, which it was when its end was met before the interrupt."""
-    let_an_end_be_met_late(monkeypatch)
+    """Not ended with exit code 143, as happened when the end was noticed before the interrupt."""
+    delay_polls(monkeypatch)
     check_an_interrupt_ends_a_command(environment, nap, None)
 
 
@@ -98,7 +98,7 @@ def test_a_person_whose_command_has_ended_as_it_was_interrupted_has_interrupted_
 ) -> None:
     if not environment.capabilities.pty:
         return
-    let_an_end_be_met_late(monkeypatch)
+    delay_polls(monkeypatch)
     sink, ends, scope = Sink(), os.openpty(), CancelScope()
     session = InteractiveSession(ends[1], scope)
     thread = threading.Thread(target=lambda: (sink.shows(b"begun"), scope.cancel()))

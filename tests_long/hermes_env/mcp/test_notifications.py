@@ -89,7 +89,7 @@ SCRIPT = "from hermes_tools import terminal\nterminal('setsid sleep {nap} & slee
 
 
 async def _cancelled(client: Client, nap: str, tool: str, **arguments: Any) -> None:
-    """Call a tool that makes something sleep, and cancel the call once it does."""
+    """Call a tool that starts a sleeping process, and cancel the call once the process sleeps."""
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, tool, arguments)
@@ -122,7 +122,7 @@ def test_so_does_a_command_with_a_terminal_and_a_wait_for_one_in_the_background(
                 await client.call_tool("process", waited)
             from hermes_env.mcp.session import MAX_CALLS
 
-            # All calls that may run at once do.
+            # As many calls run as may run at once.
             async with anyio.create_task_group() as group:
                 for _ in range(MAX_CALLS):
                     group.start_soon(client.call_tool, "terminal", {"command": "true"})

@@ -1,4 +1,4 @@
-"""MCP servers whose clients work in containers: their end, and what a client is told."""
+"""MCP servers with containers for their clients: the end of a server, and the messages to a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twenty scripts of one client at once: some end, some run out of time, some are cancelled, some ignore TERM."""
+"""Twenty scripts of a client at once: some end, some time out, some are cancelled, some ignore TERM."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ pytestmark = [pytest.mark.xdist_group("mcp"), pytest.mark.timeout(300)]
 
 LIMIT = 6
 BOUND = LIMIT + SCRIPT_GRACE + 5
-"""Seconds in which the contract has a script back."""
+"""Seconds after which a script has returned, by the contract."""
 ENDS = "import subprocess\nsubprocess.Popen(['sleep', '{nap}'], start_new_session=True)\nprint({number} * 2)"
 SLEEPS = "import subprocess, time\nsubprocess.Popen(['sleep', '{nap}'])\ntime.sleep(1000)"
 STUBBORN = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEPS
 KINDS = [(ENDS, None)] * 7 + [(SLEEPS, None)] * 4 + [(STUBBORN, None)] * 3 + [(SLEEPS, 2.0)] * 3 + [(STUBBORN, 3.0)] * 3
-"""Scripts, and seconds after which their calls are cancelled."""
+"""Scripts, each with the seconds after which its call is cancelled."""
 
 
 @pytest.fixture
 def server_variables(server_variables: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """The variables of a server whose scripts have little time."""
+    """Variables of a server with a short time limit for scripts."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.yaml").write_text(f"code_execution: {{timeout: {LIMIT}}}\n")
@@ -38,7 +38,7 @@ def server_variables(server_variables: dict[str, str], tmp_path: Path) -> dict[s
 
 
 async def check_scripts(client: Client, nap: str) -> None:
-    """Run the scripts, and check what comes of each."""
+    """Run the scripts, and check each result."""
     problems: list[Any] = []
 
     async def call(number: int, code: str, cancelled_after: float | None) -> None:

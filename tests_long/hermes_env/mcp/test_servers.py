@@ -1,4 +1,4 @@
-"""MCP servers that each need a process of their own, which takes seconds to start."""
+"""MCP servers, each in a process of its own, which takes seconds to start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_session_that_nobody_uses_ends(server_variables: dict[str, str], tmp_p
         with serving(server_variables, "--cwd", str(tmp_path), "--idle-timeout", "0.5") as server:
             headers = {"Authorization": f"Bearer {TOKEN}"}
             async with create_mcp_http_client(headers) as http:
-                # A client that goes without a word.
+                # A client that leaves without ending its session.
                 left = streamable_http_client(server.url, http_client=http, terminate_on_close=False)
                 async with Client(left) as client:
                     await client.call_tool("terminal", {"command": f"sleep {nap}", "background": True})
@@ -50,7 +50,7 @@ def test_a_connection_outlasts_a_pause_of_its_client(server_variables: dict[str,
             wire = connection.sock
             time.sleep(6)
             connection.request("DELETE", "/mcp", headers={"Authorization": f"Bearer {TOKEN}"})
-            assert connection.getresponse().status == 400  # it names no session
+            assert connection.getresponse().status == 400  # the request has no session id
             assert connection.sock is wire
 
 

@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pipe(server_variables: dict[str, str], folder: Path) -> Iterator[Pipe]:
-    """A server that was greeted, on a backend that prints."""
+    """A server after the handshake, on a backend that prints."""
     (folder / "chatty.py").write_text(CHATTY)
     words = [*WORDS, "mcp", "--backend", "chatty:Chatty", "--cwd", str(folder)]
     words += ["--record", str(folder / "record"), *(word for tool in TOOLS for word in ("--tool", tool))]

@@ -18,7 +18,7 @@ QUIETLY = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", 
 QUIETLY += ["--disable-component-update", "--disable-sync"]
 
 
-@pytest.fixture(scope="module")  # while it is there, no other test's event loop can run in this thread
+@pytest.fixture(scope="module")  # while the browser is open, no other test's event loop can run in this thread
 def browser() -> Iterator[Browser]:
     if not Path(CHROMIUM).exists():
         unavailable(f"no {CHROMIUM}")
@@ -36,7 +36,7 @@ def tab(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def shown(tab: Page, tmp_path: Path) -> Iterator[Callable[..., Page]]:
-    """Makes a report of a record and opens it. At the end there has been no error, no dialog and no request."""
+    """Make the report of a record and open the page. At the end: no error, no dialog and no request."""
     complaints: list[str] = []
     file = tmp_path / "page.html"
     handlers: dict[Any, Callable[[Any], None]] = {

@@ -1,4 +1,4 @@
-"""The page, as somebody uses it: by mouse, by keyboard, by what a screen reader is told."""
+"""The report in a browser: by mouse, by keyboard, and by the accessibility tree of a screen reader."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_it_shows_what_ran_with_times_and_totals(shown, small) -> None:
     for expected in ("Script\n1", "Tool calls\n4", "Commands\n4", "Failed\n2", "Took\n3.80 s"):
         assert expected in totals, totals
     shares = page.get_by_role("list", name="Where the time went").inner_text()
-    assert "Waiting" not in shares  # as something else ran meanwhile
+    assert "Waiting" not in shares  # another call ran meanwhile
     assert "Commands 2.00 s" in shares
     expect(row(page, "make all")).to_contain_text("exit 2")
     expect(row(page, "make all")).to_contain_text("900 ms")
@@ -132,7 +132,7 @@ def test_a_search_finds_names_arguments_and_outputs_and_marks_them(shown, small)
 
 
 def write_batch(record, tasks: int = 12) -> None:
-    """Each task is a transfer and a command; every third one fails. Two tasks share an environment."""
+    """Write a record of tasks with a transfer and a command each. Every third fails; two tasks share an environment."""
     record.begin_run(program="hermes-env batch")
     for n in range(0, tasks, 2):
         record.whole("start", "start local", n, 0.3, environment=f"local {n // 2 + 1}")

@@ -1,4 +1,4 @@
-"""What a patch costs here stays in bounds, whatever stands at a path and whatever is asked for."""
+"""Memory and time of a patch on this machine are bounded, for any file and any patch."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_text_that_comes_millions_of_times_is_ambiguous_at_once(env: BaseEnvir
 
 @pytest.fixture
 def held_lock(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Another thread that is in the middle of a patch, and goes on when this is called."""
+    """Another thread in the middle of a patch; a call lets that thread continue."""
     inside, go_on = threading.Event(), threading.Event()
     read = staged_files.StagedFiles.read
 
@@ -136,7 +136,7 @@ def test_a_script_that_has_ended_does_not_wait_for_another_patch(
     assert thread.is_alive()
     scope.cancel()
     thread.join(30)
-    assert answers == [{"error": "it was interrupted; no file was changed"}]
+    assert answers == [{"error": "the call was interrupted; no file was changed"}]
     held_lock()
     assert wait_until(lambda: "error" not in patch(env, "a", "x", "y"), 60), "the lock is free again"
 
@@ -151,7 +151,7 @@ def test_reading_a_file_that_never_ends_is_left_when_the_script_has_ended(
     scope = CancelScope()
     threading.Thread(target=lambda: (wait_until(lambda: bool(processes_with(nap)), 60), scope.cancel())).start()
     with scope.active():
-        assert patch(env, str(tmp_path / "a"), "x", "y") == {"error": "it was interrupted; no file was changed"}
+        assert patch(env, str(tmp_path / "a"), "x", "y") == {"error": "the call was interrupted; no file was changed"}
     monkeypatch.undo()
     assert patch(env, str(tmp_path / "a"), "x", "y")["replacements"] == 1
 
@@ -171,7 +171,7 @@ def test_a_patch_that_is_interrupted_while_it_is_written_is_taken_back(
     monkeypatch.setattr(staged_files._Change, "do", change_and_cancel)
     with scope.active():
         answer = apply(env, "*** Move File: c -> d\n" + "".join(f"*** Update File: {n}\n-x\n+y\n" for n in "ab"))
-    assert answer == {"error": "it was interrupted; no file was changed"}
+    assert answer == {"error": "the call was interrupted; no file was changed"}
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys("abc", "x\n")
 
 

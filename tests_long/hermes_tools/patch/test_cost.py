@@ -1,4 +1,4 @@
-"""A patch costs linear time, whatever file and patch are alike. Each test takes seconds, and took minutes or more."""
+"""A patch takes linear time, also with very similar lines. Each test takes seconds, and took minutes or more."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_hunks_that_are_like_the_file_everywhere_are_refused(hints: tuple[str, .
 
 
 def anchors_in_anchors(depth: int, own: str) -> list[str]:
-    """Lines of which one alone comes once; between it and the ends one more comes once, and so on."""
+    """Return lines with a single unique line, another unique line between that and each end, and so on."""
     lines = [own, "anchor 0"]
     for level in range(depth):
         lines += [f"{own} {level}", f"anchor {level + 1}", f"anchor {level}", f"{own} {level} too"]

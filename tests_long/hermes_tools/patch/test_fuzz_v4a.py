@@ -1,4 +1,4 @@
-"""Any text is a patch or refused by a PatchFormatError, in linear time. `check` can be driven by any fuzzer."""
+"""Any text is a patch or refused by a PatchFormatError, in linear time. Any fuzzer can drive `check`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILE = TextFile("x\ny\n\nx\n  x\n", bytes(5))
 
 
 def check(patch: str) -> None:
-    """Nothing but PatchFormatError is raised, and hunks have a place or a HunkError."""
+    """Only PatchFormatError is raised, and each hunk has a place or a HunkError."""
     with contextlib.suppress(PatchFormatError, HunkError):
         for operation in parse_v4a(patch):
             if edits := hunk_edits(FILE, operation.hunks):

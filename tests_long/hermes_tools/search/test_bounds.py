@@ -1,4 +1,4 @@
-"""What a search costs here stays in bounds, whatever is asked for and whatever the target prints."""
+"""Memory and time of a search on this machine are bounded, for any arguments and any output of the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both engines find in files of every kind."""
+"""Searches by ripgrep and by grep find the same in files of every kind."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ TEXT_FILES = {
 def test_every_text_file_is_searched(tree: BaseEnvironment) -> None:
     for mode in ("content", "files_only", "count"):
         result = search_files(tree, "needle", output_mode=mode, limit=50_000)
-        # ripgrep reads UTF-16 by its byte order mark; grep knows a binary file by its beginning alone.
+        # ripgrep reads UTF-16 with a byte order mark; grep detects a binary file by its beginning alone.
         allowed = {"closed/aa", {"ripgrep": "utf16.txt", "grep": "late.bin"}[result["engine"]]}
         assert {match["path"] for match in result["matches"]} - allowed == TEXT_FILES, mode
 

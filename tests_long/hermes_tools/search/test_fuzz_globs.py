@@ -1,4 +1,4 @@
-"""Globs mean what a reference of a few lines says, and take linear time. `check` can be driven by any fuzzer."""
+"""Globs agree with a reference of a few lines, and take linear time. Any fuzzer can drive `check`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNS = st.text("ab/*?[]!^-{},.\\é\n&~|", max_size=12)
 
 
 def check(glob: str, path: str) -> None:
-    """Compare with the reference; what is refused is refused by a ValueError."""
+    """Compare with the reference. A refused glob raises ValueError."""
     try:
         pattern = NamePattern.parse(glob)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Pages that unpack to gigabytes, or that no parser likes."""
+"""Decompression bombs of gigabytes, and malformed pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def site() -> Iterator[Site]:
 
 
 def pdf_with(stream: bytes, filters: str) -> bytes:
-    """Make a PDF of a page whose content is a packed stream."""
+    """Make a PDF of a page with a compressed content stream."""
     return (
         b"%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Count 1/Kids[3 0 R]>> endobj\n"
         b"3 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>> endobj\n"

@@ -28,7 +28,7 @@ FRENCH = "L'\xe9l\xe8ve est \xe0 l'\xe9cole, o\xf9 il a \xe9t\xe9 re\xe7u d\xe8s
 
 
 def a_pdf(*pages: str) -> bytes:
-    """Make a PDF of pages with a line of text each."""
+    """Make a PDF of pages, each with a line of text."""
     writer = PdfWriter()
     parts = ["1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj"]
     kids = " ".join(f"{10 + 2 * n} 0 R" for n in range(len(pages)))

@@ -1,4 +1,4 @@
-"""What deepagents does with sandboxes beside what LangChain's tests check."""
+"""Uses of a sandbox by deepagents that LangChain's tests do not check."""
 
 from __future__ import annotations
 

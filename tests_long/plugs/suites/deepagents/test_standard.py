@@ -27,7 +27,7 @@ class TestHermesSandbox(SandboxIntegrationTests):
 
 
 def _provide_python(env: BaseEnvironment) -> None:
-    """Have `python` be there, which a test runs: Debian has `python3` alone."""
+    """Provide `python` for a test: Debian has `python3` alone."""
     linked = env.execute_oneshot(
         'command -v python || { mkdir -p /usr/local/bin && ln -s "$(command -v python3)" /usr/local/bin/python; }'
     )

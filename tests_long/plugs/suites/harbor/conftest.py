@@ -1,4 +1,4 @@
-"""A small task, in a place that has images: a trial writes to /logs, /tests and /solution."""
+"""A small task, in a place with images: a trial writes to /logs, /tests and /solution."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if [ "$(cat /tmp/shouted.txt)" = "$LOUD" ]; then echo 1; else echo 0; fi > /logs
 
 
 def pytest_ignore_collect() -> bool | None:
-    """Leave out what would write to this machine."""
+    """Leave out tests that would write to this machine."""
     return None if "image" in PLACE.settings else True
 
 
 @pytest.fixture(scope="session")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A task whose solution reads a file of its environment."""
+    """A task with a solution that reads a file of the environment."""
     folder = tmp_path_factory.mktemp("shout")
     files = {
         "task.toml": TASK.format(image=PLACE.settings["image"]),

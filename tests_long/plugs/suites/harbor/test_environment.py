@@ -1,4 +1,4 @@
-"""What Harbor's agents, verifiers and artifact collectors ask of an environment, on the plug."""
+"""Uses of an environment by Harbor's agents, verifiers and artifact collectors, on the plug."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GIVEN = {name: value for name, value in PLACE.settings.items() if name != "image
 
 
 def environment(folder: Path, **more: object) -> HermesEnvironment:
-    """Make an environment as a trial does. What `config` has is in the task's [environment]."""
+    """Make an environment as a trial does. `config` is the task's section [environment]."""
     config = {"docker_image": PLACE.settings["image"], **more.pop("config", {})}
     here = folder / "environment"
     here.mkdir(exist_ok=True)
@@ -70,7 +70,7 @@ async def test_variables_of_a_command_come_before_those_of_the_task(env: HermesE
 
 async def test_a_command_runs_as_the_user_that_is_asked_for(env: HermesEnvironment) -> None:
     assert (await env.exec("id -u", user="root")).stdout == "0\n"
-    if "singularity" in PLACE.tags:  # its image's users are those of this machine
+    if "singularity" in PLACE.tags:  # the image's users are the users of this machine
         return
     assert (await env.exec("id -u", user=65534)).stdout == "65534\n"
     with env.with_default_user("nobody"):
@@ -98,7 +98,7 @@ async def test_a_command_that_nobody_awaits_any_more_is_ended(env: HermesEnviron
 
 
 async def naps(env: HermesEnvironment, nap: str) -> int:
-    """Return how many processes of that name there are."""
+    """Return the number of processes with the name."""
     counting = f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep {nap}'"
     return int((await env.exec(counting, user="root")).stdout)
 
@@ -127,7 +127,7 @@ async def test_a_folder_keeps_modes_and_links_both_ways(env: HermesEnvironment, 
     (here / "run.sh").write_text("#!/bin/sh\necho ran\n")
     (here / "run.sh").chmod(0o755)
     (here / "link").symlink_to("run.sh")
-    await env.upload_dir(source_dir=here, target_dir="/only/root/may")  # nobody else can make it
+    await env.upload_dir(source_dir=here, target_dir="/only/root/may")  # only root can make this directory
     assert (await env.exec("/only/root/may/link")).stdout == "ran\n"
     await env.download_dir(source_dir="/only/root/may", target_dir=back)
     assert sorted(path.name for path in back.iterdir()) == ["empty", "link", "run.sh"]

@@ -1,4 +1,4 @@
-"""A trial as `harbor` runs it: its oracle applies the solution of a task, and the task's tests give the reward."""
+"""A trial by `harbor`: the oracle applies the task's solution, and the task's tests give the reward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hermes-agent as its user has set it up for a place, before any of it is imported."""
+"""The settings of hermes-agent for a place, made before the first import of hermes-agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if BACKEND == "ssh":
 
 @pytest.fixture(scope="session", autouse=True)
 def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The environments that the tools work in: ours, or its own."""
+    """The environments of the tools: ours, or hermes-agent's own."""
     from tools.terminal_tool import cleanup_all_environments
 
     if not PLACE.own:
@@ -44,7 +44,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _ssh_of_these_hosts(folder: Path) -> str:
-    """Make programs that know the server's key from its configuration, and write none to this user's own file."""
+    """Make programs that take the server's key from a configuration, and write no key to this user's own file."""
     for program in ("ssh", "scp"):
         script = folder / program
         config = shlex.quote(str(GIVEN.get("ssh_config", "/dev/null")))

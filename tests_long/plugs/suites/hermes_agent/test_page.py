@@ -1,4 +1,4 @@
-"""The example of hermes-agent in docs/agents.md, in a process of its own: another has the plug already."""
+"""The example of hermes-agent in docs/agents.md, in a process of its own: the plug is already active in this one."""
 
 from __future__ import annotations
 

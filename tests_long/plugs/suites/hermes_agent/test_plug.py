@@ -1,4 +1,4 @@
-"""What the plug does where hermes-agent has moved inner functions, and at the end."""
+"""The plug with a hermes-agent that has moved inner functions, and the plug's removal."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def test_its_own_tools_are_back_at_the_end() -> None:
     before = terminal_tool._create_environment, code_execution_tool.execute_code
     with install():
         assert terminal_tool._create_environment is not before[0]
-        assert code_execution_tool.execute_code is before[1]  # the one that the plug has in its place already
+        assert code_execution_tool.execute_code is before[1]  # the plug's replacement, already in place
     assert (terminal_tool._create_environment, code_execution_tool.execute_code) == before

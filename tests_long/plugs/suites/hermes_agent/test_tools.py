@@ -1,4 +1,4 @@
-"""What a model does with hermes-agent's terminal, file and code tools, in our environments and in its own."""
+"""Uses of hermes-agent's terminal, file and code tools by a model, in our environments and in hermes-agent's own."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ print(hermes_tools.search_files("^number 2$", path="script")["total_count"])
 
 
 def tool(name: str, **arguments: object) -> Any:
-    """Call a tool as the model of one conversation does."""
+    """Call a tool as the model of a conversation does."""
     answer = handle_function_call(name, arguments, task_id="checks")
     assert isinstance(answer, str)
     return json.loads(answer)
 
 
 def run(command: str, **arguments: object) -> str:
-    """Run a command that has to work, and return its output."""
+    """Run a command that has to succeed, and return the output."""
     result = tool("terminal", command=command, **arguments)
     assert (result["exit_code"], result["error"]) == (0, None), result
     return result["output"].strip()

@@ -1,4 +1,4 @@
-"""The task of examples/inspect_task.py, with a model that counts by bash and repeats what that says."""
+"""The task of examples/inspect_task.py, with a model that counts by bash and repeats the output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inspect_ai.model import ChatMessage, ChatMessageTool, ModelOutput, ModelUsa
 EXAMPLE = Path(__file__).parents[4] / "examples" / "inspect_task.py"
 
 
-USAGE = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # or the mock counts by a file from the network
+USAGE = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # otherwise a token counter is downloaded
 
 
 def answer(messages: list[ChatMessage], *_: object) -> ModelOutput:

@@ -1,4 +1,4 @@
-"""What inspect_ai does with sandboxes beside what its self-check checks."""
+"""Uses of a sandbox by inspect_ai that the self-check does not check."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_a_compose_file_that_inspect_ai_has_read_is_the_same() -> None:
 
 
 async def test_a_process_of_exec_remote_is_followed_and_answers(box: SandboxEnvironment) -> None:
-    proxy = SandboxEnvironmentProxy(box)  # through which an evaluation has all its sandboxes
+    proxy = SandboxEnvironmentProxy(box)  # an evaluation wraps all sandboxes in such a proxy
     result = await proxy.exec_remote(["sh", "-c", "echo out; echo err >&2; exit 3"], stream=False)
     assert (result.stdout, result.stderr, result.returncode) == ("out\n", "err\n", 3)
 
@@ -208,7 +208,7 @@ async def test_a_time_out_tells_what_was_printed(box: SandboxEnvironment) -> Non
 async def test_a_person_gets_in_by_the_command_of_the_connection(box: SandboxEnvironment) -> None:
     connection = await box.connection()
     assert (connection.type, bool(connection.container)) == ("hermes", "docker" in PLACE.tags)
-    # By any terminal: `script` gives it one, where it is.
+    # On any terminal: `script` provides a terminal, where installed.
     done = subprocess.run(
         ["script", "-qec", connection.command, "/dev/null"],
         input=b"echo in-$((6*7))\nexit\n",

@@ -1,4 +1,4 @@
-"""The checks of sandboxes that inspect_ai ships."""
+"""The self-check of inspect_ai for sandboxes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def sandbox_of_all() -> AsyncIterator[SandboxEnvironment]:
     started = await kind.sample_init("self-check", config, {})
     yield started["default"]
     await kind.sample_cleanup("self-check", config, started, False)
-    if os.geteuid() == 0 and shutil.which("userdel"):  # not done where a shell of that user still waits
+    if os.geteuid() == 0 and shutil.which("userdel"):  # impossible while a shell of that user is still waiting
         subprocess.run(["userdel", "-r", "inspect-ai-test-exec-as-user"], capture_output=True, check=False)
 
 

@@ -1,4 +1,4 @@
-"""Of the repository's tests, those for Podman are left out: they ask for its program, which the plug has no use for."""
+"""Leaves out the repository's tests for Podman: they need Podman's program, which the plug does not use."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave them out."""
+    """Deselect the tests for Podman."""
     items[:] = [item for item in items if not item.name.endswith("[podman]")]

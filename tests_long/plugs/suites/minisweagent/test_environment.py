@@ -1,4 +1,4 @@
-"""What an agent of mini-swe-agent does with its environment, on our plug and on its own environments."""
+"""Uses of an environment by an agent of mini-swe-agent, on our plug and on the agent's own environments."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_trajectory_says_which_environment_it_was(env: Any) -> None:
 def test_a_target_lives_no_longer_than_it_may(make: Make) -> None:
     env = make(container_timeout="2s")
     assert env.execute({"command": "hostname; sleep 30"})["returncode"] not in (0, 124)
-    # It is gone, or will be: it is removed while the command's end is told.
+    # The file is removed while the command's end is reported: gone now, or soon.
     deadline = time.monotonic() + 60
     while (
         subprocess.run(["docker", "exec", env.container_id, "true"], capture_output=True, check=False).returncode == 0

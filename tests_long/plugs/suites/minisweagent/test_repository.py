@@ -1,6 +1,6 @@
 """The tests of mini-swe-agent's repository for the environment of the same kind, with the plug in its place.
 
-No package brings them, so that `MINI_SWE_AGENT` has to name a checkout of the version that is installed.
+No package has these tests: `MINI_SWE_AGENT` has to name a checkout of the installed version.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LocalEnvironmentConfig(HermesEnvironmentConfig):
 class _ContainerConfig(HermesEnvironmentConfig):
     backend: str | None = KIND
     cwd: str = "/"
-    executable: str = KIND  # what the plug has no use for is a setting of theirs here, and none of ours
+    executable: str = KIND  # a setting of mini-swe-agent that the plug does not use
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -65,6 +65,6 @@ if not PLACE.own:
     theirs = importlib.import_module(f"minisweagent.environments.{KIND}")
     setattr(theirs, NAME, Environment)
     setattr(theirs, f"{NAME}Config", CONFIG)
-# An image that is here takes the place of the one that they would pull.
+# A local image replaces the image that the tests would pull.
 source = re.sub(r'"(docker://)?python:3.11(-slim)?"', repr(PLACE.settings.get("image")), FILE.read_text())
 exec(compile(source, FILE, "exec"), globals())

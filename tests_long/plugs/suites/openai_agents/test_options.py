@@ -1,4 +1,4 @@
-"""The plug's options, and what a session has of them."""
+"""The plug's options, and their effect on a session."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _fetched(url: str) -> bytes:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return bytes(answer.read())
-        except OSError:  # the server has not begun to listen
+        except OSError:  # the server is not listening yet
             assert time.monotonic() < deadline
             time.sleep(0.1)
 

@@ -1,4 +1,4 @@
-"""What openai-agents does with a sandbox, on its own ones and on ours."""
+"""Uses of a sandbox by openai-agents, on its own sandboxes and on ours."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEFT_OF = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]lee
 
 
 def new_client() -> Client:
-    """Return a client, and the options for it."""
+    """Return a client, and its options."""
     if PLACE.own == "local":
         from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
 

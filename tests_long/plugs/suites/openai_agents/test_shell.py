@@ -1,4 +1,4 @@
-"""What openai-agents' `ShellTool` does with the plug."""
+"""The `ShellTool` of openai-agents on the plug."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def env() -> Iterator[BaseEnvironment]:
 
 
 async def called(executor: HermesShell, *commands: str, **action: object) -> list[dict[str, Any]]:
-    """Let an agent make one shell call, and return what the model is told of each command."""
+    """Let an agent make a shell call, and return the result of each command for the model."""
     call = ResponseFunctionShellToolCall(
         id="s1",
         call_id="c1",

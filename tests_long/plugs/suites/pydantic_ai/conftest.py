@@ -1,4 +1,4 @@
-"""The checks are run by anyio's plugin, on asyncio and on trio, and not by pytest-asyncio."""
+"""anyio's plugin runs the checks, on asyncio and on trio, and not pytest-asyncio."""
 
 from __future__ import annotations
 

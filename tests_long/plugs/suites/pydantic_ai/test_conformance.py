@@ -1,4 +1,4 @@
-"""The checks of workspaces that pydantic-ai ships."""
+"""The conformance suite of pydantic-ai for workspaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Destroy = Callable[[WorkspaceBackend], Awaitable[None]]
 
 
 class Workspaces:
-    """Makes workspaces, and closes them at the end."""
+    """Makes workspaces, and closes all at the end."""
 
     def __init__(self, factory: pytest.TempPathFactory) -> None:
         self._factory = factory
@@ -61,7 +61,7 @@ class TestHermesWorkspace(WorkspaceBackendSuite):
 
     @pytest.fixture
     def fresh_backend(self, made: Workspaces) -> Callable[[], WorkspaceBackend] | None:
-        return None if PLACE.own else made.new  # theirs has a ref from the beginning
+        return None if PLACE.own else made.new  # pydantic-ai's own workspace has a ref from the beginning
 
     @pytest.fixture
     def destructive_backend(self, made: Workspaces) -> Callable[[], WorkspaceBackend]:

@@ -1,4 +1,4 @@
-"""What pydantic-ai does with a workspace beside what its conformance suite checks."""
+"""Uses of a workspace by pydantic-ai that the conformance suite does not check."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Tells pytest which tests are expected to fail, and writes down how each ended.
+"""A pytest plugin: marks expected failures, and records the outcome of each test.
 
-Beside a suite's tests stands `expected_failures.toml`: a table for each tag of a place, or for a release (`newest` or
-`oldest`), with the names of tests and the reason of each. A test that fails and is not named there fails the run, and
-so does one that is named and passes. Of a framework's own backends nothing is expected; what fails there is written
-down.
+A suite has a file `expected_failures.toml`: a table for each tag of a place, or for a release (`newest` or `oldest`),
+with names of tests and the reason of each. A failing test without an entry fails the run, and so does a passing test
+with an entry. For a framework's own backends, failures are only recorded.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _ENDED: dict[str, dict[str, str]] = {}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that are expected to fail."""
+    """Mark the expected failures."""
     (suite,) = {Path(argument) if Path(argument).is_dir() else Path(argument).parent for argument in config.args}
     expected = {} if PLACE.own else _expected(suite)
     for item in items:
@@ -40,7 +39,7 @@ def _expected(folder: Path) -> Mapping[str, str]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note how a test ended: as it did when it was called, unless setting up or taking down failed."""
+    """Record the outcome of a test's call, or of its failed set-up or tear-down."""
     if report.when == "call" or report.outcome != "passed":
         how = "expected" if hasattr(report, "wasxfail") else report.outcome
         why = getattr(report, "wasxfail", "") or _reason(report)
@@ -55,5 +54,5 @@ def _reason(report: pytest.TestReport) -> str:
 
 
 def pytest_sessionfinish() -> None:
-    """Write down how all tests ended."""
+    """Write the outcomes of all tests to a file."""
     Path(os.environ["PLUG_OUTCOMES"]).write_text(json.dumps(_ENDED, indent=1))

@@ -1,4 +1,4 @@
-"""The frameworks' examples in docs/agents.md, run in this place with a model that needs no service."""
+"""The frameworks' examples in docs/agents.md, run in this place with a model without a service."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DOCKER = '"docker", image="python:3.12-slim"'
 
 
 def example(heading: str) -> str:
-    """Return the text of the example below the heading of a framework."""
+    """Return the example below the heading of a framework."""
     (section,) = re.findall(rf"^### {re.escape(heading)}\n(.*?)^##", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     (text,) = re.findall(r"^```\w+\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     return str(text)
 
 
 def replaced(text: str, words: dict[str, str]) -> str:
-    """Return a text with words replaced, each of which it has."""
+    """Return a text with words replaced. Each word has to be in the text."""
     for word, other in words.items():
         assert word in text
         text = text.replace(word, other)
@@ -33,8 +33,8 @@ def run_example(heading: str, folder: Path, words: dict[str, str], **names: obje
     Args:
         heading: The heading of its framework.
         folder: A directory for the program.
-        words: Words of the example that are replaced, such as its model's by the name of a stand-in.
-        names: Global names of the program, for these words.
+        words: Replaced words of the example, such as the model by the name of a stand-in.
+        names: Global names of the program, for the new words.
     """
     program = folder / "example.py"
     program.write_text(replaced(example(heading), words))

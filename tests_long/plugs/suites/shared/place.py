@@ -1,4 +1,4 @@
-"""Where this run of a suite is to work, as `plugs.running` says."""
+"""The place of this run of a suite, chosen by `plugs.running`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Place:
 
     name: str
     tags: tuple[str, ...]
-    """What is true of it, which some tests cannot pass by, such as `root`."""
+    """Properties that make some tests fail, such as `root`."""
     settings: Mapping[str, Any]
-    """The arguments of `create_environment`; none for one of the framework's own."""
+    """The arguments of `create_environment`; empty for a backend of the framework's own."""
 
     @property
     def own(self) -> str | None:
-        """Which of the framework's own backends it is, if it is one."""
+        """The name of the framework's own backend; empty for a backend of ours."""
         return self.name.removeprefix("own ") if self.name.startswith("own ") else None
 
 

@@ -1,4 +1,4 @@
-"""The threads of a process while calls are awaited."""
+"""The threads of a process during awaited calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 
 async def threads_of(call: Callable[[], Awaitable[object]], times: int = 20) -> int:
-    """Make a call once, then many times at once, and return how many threads came for those at most."""
+    """Make a call once, then many times at once, and return the largest number of additional threads."""
     await call()
     before = most = threading.active_count()
     tasks = [asyncio.ensure_future(call()) for _ in range(times)]

@@ -1,4 +1,4 @@
-"""What smolagents and its code agents do with an executor, on its own one and on ours."""
+"""Uses of an executor by smolagents and its code agents, on its own executor and on ours."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def executor(env: BaseEnvironment) -> Iterator[PythonExecutor]:
 
 
 class Scripted(Model):
-    """A model that answers with one piece of code after another."""
+    """A model with a fixed list of answers, each a piece of code."""
 
     def __init__(self, *steps: str) -> None:
         super().__init__(model_id="scripted")
@@ -56,14 +56,14 @@ def shout(text: str, times: int = 1) -> str:
 
     Args:
         text: The text.
-        times: How often it is repeated.
+        times: The number of repetitions.
     """
     return text.upper() * times
 
 
 @tool
 def where() -> str:
-    """Return the process and the thread that the tool runs in."""
+    """Return the process and the thread of the tool."""
     return f"{os.getpid()}"
 
 

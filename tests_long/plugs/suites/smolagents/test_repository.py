@@ -1,6 +1,6 @@
 """The tests of smolagents' repository for executors in containers, with the plug in place of its own.
 
-No package has them, so that `SMOLAGENTS` has to name a checkout of the release that is installed.
+No package has these tests: `SMOLAGENTS` has to name a checkout of the installed release.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ sys.path.insert(0, CHECKOUT)
 from tests.test_remote_executors import CommonDockerExecutorIntegration  # noqa: E402
 
 NEEDS = {"test_state_persistence": "numpy", "test_execute_image_output": "PIL"}
-"""The packages that a target needs for some of them."""
+"""Packages in the target, for some tests."""
 
 
 @pytest.fixture(scope="module")
