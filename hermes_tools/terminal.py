@@ -85,7 +85,7 @@ def terminal(
     except (TypeError, ValueError, ToolInterruptedError) as error:
         result = _refused(error)
     # The caller does not have the id of a new process yet, so its notices come later.
-    if notices := env.attachments.get(NoticeBox).drain(but=result.get("process_id", "")):
+    if notices := env.attachments.get(NoticeBox).drain(excluding=result.get("process_id", "")):
         result["notices"] = notices
     return result
 

@@ -167,7 +167,7 @@ launchctl: bootout|unload|remove|disable
 git: push ; -f --force --mirror -d --delete --prune ; -n
 git: push ; ; -n ; ~\+.+
 git: push ; ; -n ; second ~:.+
-= it drops changes that are in no commit, or all files that git does not know
+= it drops changes that are in no commit, or all untracked files
 git: reset ; --hard
 git: clean ; -f --force -c=clean.requireforce=false ; -n
 git: checkout|switch ; -f --force --discard-changes

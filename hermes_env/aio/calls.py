@@ -160,7 +160,7 @@ class PendingCall:
             await self._ended()
         finally:
             if (undo := call.undo) and call.error is None:
-                await to_its_end(lambda _: undo(call.value))
+                await run_to_end(lambda _: undo(call.value))
 
     async def result(self) -> Any:  # noqa: ANN401
         """Return the value of finished work, or raise the error."""
@@ -281,7 +281,7 @@ async def awaited(
     return value
 
 
-async def to_its_end(work: Work[T]) -> T:
+async def run_to_end(work: Work[T]) -> T:
     """Run work on the loop thread to its end, also in a cancelled task: for clean-up."""
     with anyio.CancelScope(shield=True), in_no_scope():
         result: T = await awaited(work, cancel=lambda: None)
@@ -298,7 +298,7 @@ def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
     return scoped
 
 
-_most = {"commands": 64, "scripts": 32}
+_thread_limits = {"commands": 64, "scripts": 32}
 
 
 def limit_threads(*, commands: int | None = None, scripts: int | None = None) -> None:
@@ -315,15 +315,15 @@ def limit_threads(*, commands: int | None = None, scripts: int | None = None) ->
         ValueError: A number is below 1.
     """
     given = {"commands": commands, "scripts": scripts}
-    _most.update({kind: check_count(kind, most) for kind, most in given.items() if most is not None})
+    _thread_limits.update({kind: check_count(kind, most) for kind, most in given.items() if most is not None})
 
 
-def _bound(kind: str | None) -> AbstractAsyncContextManager[object]:
+def _limiter(kind: str | None) -> AbstractAsyncContextManager[object]:
     if not kind or _pending.get():  # in a callback: the thread of the outer call waits for this one
         return contextlib.nullcontext()
     limiters = CallerLoop.of(current_token().native_token).limiters
     limiter = limiters.setdefault(kind, anyio.CapacityLimiter(1))
-    limiter.total_tokens = _most[kind]
+    limiter.total_tokens = _thread_limits[kind]
     return limiter
 
 
@@ -343,5 +343,5 @@ async def in_thread(function: Callable[[], T], kind: str | None = None, undo: Ca
         call.undo = undo and (lambda made: in_worker(undo, made))
         return value
 
-    async with _bound(kind):
+    async with _limiter(kind):
         return await awaited(in_scope(scope, work), cancel=scope.cancel)

@@ -45,7 +45,7 @@ from environments.output import CallbackDecoder, ChannelName
 from environments.process import GRACE, checked_start
 from environments.result import Capabilities
 from environments.target import Target
-from hermes_env.aio.calls import PendingCall, Work, awaited, awaited_on_callers_loop, in_scope, in_thread, to_its_end
+from hermes_env.aio.calls import PendingCall, Work, awaited, awaited_on_callers_loop, in_scope, in_thread, run_to_end
 
 if TYPE_CHECKING:
     from environments.pool import PoolStats
@@ -84,7 +84,7 @@ def as_coroutine(
         thing = beneath_of(self)
         beneath: Callable[_P, T] = getattr(thing, method.__name__)
         if to_end:
-            return await to_its_end(lambda _: run_async(beneath, *args, **kwargs))
+            return await run_to_end(lambda _: run_async(beneath, *args, **kwargs))
         if work := None if _is_observed(thing) else work_of(beneath):
             return await awaited(lambda call: work(call, *args, **kwargs))
         return await in_thread(partial(beneath, *args, **kwargs), "commands")
@@ -92,12 +92,12 @@ def as_coroutine(
     return call
 
 
-def same(name: str) -> Any:  # noqa: ANN401
+def forwarded(name: str) -> Any:  # noqa: ANN401
     """Return a property that reads the synchronous object's attribute, which takes no time."""
     return property(attrgetter(f"sync.{name}"))
 
 
-def awaitable(name: str) -> Any:  # noqa: ANN401
+def awaited_property(name: str) -> Any:  # noqa: ANN401
     """Return a property to be awaited: reading the synchronous attribute may start the target."""
 
     async def asked(thing: object) -> Any:  # noqa: ANN401
@@ -108,7 +108,7 @@ def awaitable(name: str) -> Any:  # noqa: ANN401
     return property(lambda self: asked(self.sync))
 
 
-class Block:
+class AsyncContext:
     """Closes the object at the end of an `async with` block."""
 
     _end: Callable[[], Awaitable[None]]
@@ -131,9 +131,9 @@ class AsyncProcess:
         self.sync = process
         """The synchronous handle."""
 
-    pid: int = same("pid")
+    pid: int = forwarded("pid")
     """The process id, in the target, of the shell that runs the command."""
-    running: bool = same("running")
+    running: bool = forwarded("running")
     """True until the command has ended."""
 
     read = as_coroutine(Process.read)
@@ -209,7 +209,7 @@ class BytesPiece(bytes):
 PieceT = TypeVar("PieceT", TextPiece, BytesPiece)
 
 
-class OutputStream(Block, Generic[PieceT]):
+class OutputStream(AsyncContext, Generic[PieceT]):
     """A command's output as a stream of pieces. The first read starts the command.
 
     Each piece is text or bytes with a `channel`. At the end `result` is the command's result. An unread stream blocks
@@ -299,7 +299,7 @@ def _add(ready: deque[PieceT], kind: Callable[[Any], PieceT], data: str | bytes,
     ready.append(piece)
 
 
-class AsyncCommands(Block):
+class AsyncCommands(AsyncContext):
     """Runs commands one after another: the common base of an environment and a named session."""
 
     sync: BaseEnvironment | EnvironmentSession
@@ -398,21 +398,21 @@ class AsyncEnvironment(AsyncCommands):
         made.sync = env
         return made
 
-    backend: str = same("backend")
+    backend: str = forwarded("backend")
     """The registered name of the backend."""
-    settings: EnvironmentSettings = same("settings")
+    settings: EnvironmentSettings = forwarded("settings")
     """The environment's settings."""
-    busy: bool = same("busy")
+    busy: bool = forwarded("busy")
     """True while a command or a background process runs."""
-    idle_seconds: float = same("idle_seconds")
+    idle_seconds: float = forwarded("idle_seconds")
     """Seconds since the last use; 0 while a command runs."""
-    touch: Callable[[], None] = same("touch")
+    touch: Callable[[], None] = forwarded("touch")
     """Mark the environment as in use, so that `idle_seconds` starts at 0."""
-    capabilities: Awaitable[Capabilities] = awaitable("capabilities")
+    capabilities: Awaitable[Capabilities] = awaited_property("capabilities")
     """The features of this backend here, see `BaseEnvironment.capabilities`: `await env.capabilities`."""
-    cwd: Awaitable[str] = awaitable("cwd")
+    cwd: Awaitable[str] = awaited_property("cwd")
     """The session's working directory, see `BaseEnvironment.cwd`: `await env.cwd`."""
-    target: Awaitable[Target] = awaitable("target")
+    target: Awaitable[Target] = awaited_property("target")
     """The kind, id and place of the target, see `BaseEnvironment.target`: `await env.target`."""
 
     async def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
@@ -490,22 +490,22 @@ class AsyncSession(AsyncCommands):
         self.sync = session
         """The synchronous session."""
 
-    name: str = same("name")
+    name: str = forwarded("name")
     """The session's name."""
-    user: str | None = same("user")
+    user: str | None = forwarded("user")
     """The user of its commands; None is the target's own user."""
-    closed: bool = same("closed")
+    closed: bool = forwarded("closed")
     """True once `close` was called."""
-    busy: bool = same("busy")
+    busy: bool = forwarded("busy")
     """True while a command runs in the session."""
-    cwd: Awaitable[str] = awaitable("cwd")
+    cwd: Awaitable[str] = awaited_property("cwd")
     """The session's working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
 
     interrupt = as_coroutine(EnvironmentSession.interrupt, to_end=True)
     close = _end = as_coroutine(EnvironmentSession.close, to_end=True)
 
 
-class AsyncPool(Block):
+class AsyncPool(AsyncContext):
     """Leases environments that are ready, see `environments.Pool`, with the same arguments and errors.
 
     The end of the `async with` block, or `close`, removes all environments.
@@ -525,7 +525,7 @@ class AsyncPool(Block):
         self.sync = Pool(settings, min, max, idle, uses, start_rate=start_rate, max_starting=max_starting)
         """The synchronous pool."""
 
-    stats: Callable[[], PoolStats] = same("stats")
+    stats: Callable[[], PoolStats] = forwarded("stats")
     """Return the number of environments, by state."""
     close = _end = as_coroutine(Pool.close, to_end=True)
 

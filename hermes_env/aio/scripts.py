@@ -13,7 +13,7 @@ from code_execution.limits import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
 from hermes_env.aio.calls import awaited_on_callers_loop, in_thread
-from hermes_env.aio.environment import AsyncEnvironment, Block, Hook, as_coroutine
+from hermes_env.aio.environment import AsyncContext, AsyncEnvironment, Hook, as_coroutine
 from rpc import ToolErrors
 
 
@@ -68,7 +68,7 @@ async def aexecute_code(
     return await in_thread(run, "scripts")
 
 
-class AsyncPythonSession(Block):
+class AsyncPythonSession(AsyncContext):
     """The asynchronous `PythonSession`: one Python process runs scripts one after another in one namespace.
 
     async with AsyncEnvironment("docker") as env, AsyncPythonSession(env) as python:

@@ -48,7 +48,7 @@ class DriverOptions:
     """The largest number of tasks at once."""
     budget: float = math.inf
     """Seconds from the begin of the first task until the batch ends: no task begins, and running tasks are ended."""
-    reruns_lost: bool = False
+    retries_lost: bool = False
     """True if a lost task runs again."""
     total: int | None = None
     """The number of tasks without a result; None if unknown."""
@@ -267,31 +267,31 @@ class Driver:
         self._queue.ended(places)
         if result.began:
             self._starts.begun()
-            if result.status == "lost" and self._options.reruns_lost and self._may_try_again(task):
-                self._again(task)
+            if result.status == "lost" and self._options.retries_lost and self._may_retry(task):
+                self._requeue(task)
             else:
                 self._results.append(result)
         elif self._is_stopping:
             self._unbegun.append(task.id)
         else:
-            self._could_not_begin(task, result)
+            self._start_failed(task, result)
 
-    def _could_not_begin(self, task: Task, result: Result) -> None:
+    def _start_failed(self, task: Task, result: Result) -> None:
         error = result.error or "the task could not begin"
         if self._starts.failed(task.id, error):
             self._unbegun.append(task.id)
             raise EnvironmentStartError(f"the batch is aborted, as no environment starts: {error}")
-        if self._may_try_again(task):
+        if self._may_retry(task):
             self._unbegun.append(task.id)
-            self._again(task)
+            self._requeue(task)
         else:
             self._results.append(result)
 
-    def _may_try_again(self, task: Task) -> bool:
+    def _may_retry(self, task: Task) -> bool:
         self._attempts[task.id] += 1
         return self._attempts[task.id] < ATTEMPTS and not self._is_stopping
 
-    def _again(self, task: Task) -> None:
+    def _requeue(self, task: Task) -> None:
         self._queue.add(task, self._places(task))
 
     # Results and progress.

@@ -37,7 +37,7 @@ class MemoryJournal:
         keeps: True if the results are kept.
     """
 
-    follows_a_kill = False
+    was_killed = False
 
     def __init__(self, *, keeps: bool = True) -> None:
         self._keeps = keeps
@@ -76,7 +76,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         path = Path(os.path.realpath(path.parent)) / path.name  # so that two names of a file share a lock
         marks = path.with_name(path.name + BEGUN)
-        self.follows_a_kill = marks.exists()
+        self.was_killed = marks.exists()
         """True if the run before was killed, and may have left orphans in targets."""
         self.done: dict[TaskId, Status] = {}
         """The status of each task with a result from earlier runs."""
@@ -101,7 +101,7 @@ class Journal:
                     path.unlink()
                 raise
         except BaseException:
-            self._close_marks(needed=self.follows_a_kill)
+            self._close_marks(needed=self.was_killed)
             raise
 
     def _read(self) -> None:

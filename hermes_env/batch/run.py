@@ -130,7 +130,7 @@ def run_batch(
         stack.callback(runs_on.close)
         journal = MemoryJournal(keeps=on_result is None) if file is None else Journal(file)
         stack.callback(journal.close)
-        if journal.follows_a_kill:
+        if journal.was_killed:
             with suppress(CallCancelledError):  # the same cancellation ends the driver
                 collect_garbage(types.backends)
         journal.resume(statuses, source.ids)

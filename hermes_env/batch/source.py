@@ -71,25 +71,25 @@ class TaskSource:
             if path == "-":
                 if sys.stdin is None:
                     raise TerminalError("standard input is closed; give a file of tasks, or send them there")
-                return self._kept(sys.stdin.fileno())
+                return self._spooled(sys.stdin.fileno())
             file = Path(path).open("rb")  # noqa: SIM115
             if file.seekable():
                 return file
             with file:  # a pipe, such as a shell's `<(...)`
-                return self._kept(file.fileno())
+                return self._spooled(file.fileno())
         except OSError as error:
             raise self._unreadable(error) from error
 
-    def _kept(self, source: int) -> BinaryIO:
+    def _spooled(self, source: int) -> BinaryIO:
         """Read all input into a temporary file, because the tasks are read twice."""
-        kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
+        spooled: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
         while not self._is_interrupted():
             if select.select([source], [], [], _POLL)[0]:
                 if not (piece := os.read(source, _PIECE)):
-                    return kept
-                kept.write(piece)
+                    return spooled
+                spooled.write(piece)
         self.is_cut_off = True
-        return kept
+        return spooled
 
     def _check(self) -> None:
         try:

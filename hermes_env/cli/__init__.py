@@ -74,7 +74,7 @@ def _verb(name: str) -> Verb:
     one.command(name, cls=Verb, context_settings=settings)(getattr(module, f"{name}_command"))
     verb = typer.main.get_command(one)
     assert isinstance(verb, Verb)
-    verb.failed = getattr(module, "failed", None)
+    verb.error_result = getattr(module, "error_result", None)
     return verb
 
 

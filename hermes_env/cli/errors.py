@@ -129,7 +129,7 @@ def _without_type(name: str, text: str) -> tuple[str, str]:
 class Verb(TyperCommand):
     """A command with common error reports: a line, or JSON if `--json` is given and the command has a result."""
 
-    failed: Callable[[Exception], JsonObject] | None = None
+    error_result: Callable[[Exception], JsonObject] | None = None
     """Makes the JSON object for an error, in commands with a result."""
 
     # typer's own types of these differ from version to version.
@@ -160,7 +160,7 @@ class Verb(TyperCommand):
             except KeyboardInterrupt:
                 raise EndedBySignalError("ended by Ctrl-C") from None
         except (TerminalError, UsageError) as error:
-            if (failed := self.failed) and as_json():
-                typer.echo(json.dumps(failed(error)))
+            if (error_result := self.error_result) and as_json():
+                typer.echo(json.dumps(error_result(error)))
                 raise typer.Exit(exit_code_of_error(error)) from error
             raise typer.Exit(report_error(error)) from error

@@ -150,7 +150,7 @@ class CapturedOutput:
         }
 
 
-def failed(error: Exception) -> JsonObject:
+def error_result(error: Exception) -> JsonObject:
     """Return the result, ready for JSON, of a command that failed by an error of hermes-env."""
     status = status_of_error(error)
     return {

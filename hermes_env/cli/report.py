@@ -55,11 +55,11 @@ def report_command(
 
 def _read(file: str) -> tuple[JoinedRecord, str]:
     from environments.local_files import open_regular
-    from hermes_env.report.record import joined, read_lines
+    from hermes_env.report.record import join, read_lines
 
     def read(opened: BinaryIO, name: str) -> JoinedRecord:
         try:
-            return joined(read_lines(opened))
+            return join(read_lines(opened))
         except TerminalError as error:
             raise TerminalError(f"cannot make a report of {name}: {error}") from None
         except OSError as error:

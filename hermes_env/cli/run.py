@@ -149,7 +149,7 @@ def result_line(result: ExecutionResult) -> str:
     return f"{line}. {result.limit}" if result.limit else line
 
 
-def failed(error: Exception) -> JsonObject:
+def error_result(error: Exception) -> JsonObject:
     """Return the result, ready for JSON, of a script that failed by an error of hermes-env."""
     result = ExecutionResult("error", getattr(error, "output", ""), 0, 0.0, None, message_of(error))
     return {**result.to_dict(), "status": status_of_error(error)}

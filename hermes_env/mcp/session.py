@@ -21,7 +21,7 @@ from environments.approvals import Deny, Request
 from environments.errors import TerminalError
 from environments.loop import in_worker
 from environments.progress import Progress
-from hermes_env.aio.calls import in_thread, to_its_end
+from hermes_env.aio.calls import in_thread, run_to_end
 from hermes_env.mcp.capabilities import ServedCapabilities
 from hermes_env.mcp.elicitation import FORM, Approvals, has_forms
 from hermes_env.mcp.notifications import LEVEL, Notifications
@@ -88,7 +88,7 @@ class McpSession:
 
     async def close(self) -> None:
         """Clean up the environment, also in a cancelled task."""
-        await to_its_end(lambda _: in_worker(self._clean_up))
+        await run_to_end(lambda _: in_worker(self._clean_up))
 
     def _clean_up(self) -> None:
         with self._lock:

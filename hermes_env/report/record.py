@@ -125,7 +125,7 @@ def number(value: object) -> float | None:
     return value if math.isfinite(value) else None
 
 
-class _Joining:
+class _Joiner:
     def __init__(self) -> None:
         self.record = JoinedRecord()
         self._runs: dict[str, int] = {}
@@ -200,15 +200,15 @@ def _without_damages(lines: Iterable[Line | Damage], damages: list[Damage]) -> I
             yield line
 
 
-def joined(lines: Iterable[Line | Damage]) -> JoinedRecord:
+def join(lines: Iterable[Line | Damage]) -> JoinedRecord:
     """Join the lines of a record.
 
     Raises:
         TerminalError: No line is from a record, or the record has a later version.
     """
-    joining = _Joining()
-    for line in _without_damages(lines, joining.record.damages):
-        joining.add(line)
-    if not joining.record.runs:
+    joiner = _Joiner()
+    for line in _without_damages(lines, joiner.record.damages):
+        joiner.add(line)
+    if not joiner.record.runs:
         raise TerminalError("there is no record in it: `hermes-env run --record FILE` writes one")
-    return joining.record
+    return joiner.record

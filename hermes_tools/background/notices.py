@@ -83,18 +83,18 @@ class NoticeBox:
             waiting = self._undelivered.get((process_id, pattern))
             return waiting is not None and waiting.get("count", 0) >= MAX_COUNTED
 
-    def drain(self, but: str = "") -> list[Notice]:
+    def drain(self, excluding: str = "") -> list[Notice]:
         """Remove and return the undelivered notices, the oldest first; empty while a callback is set.
 
         Args:
-            but: The id of a process whose notices stay.
+            excluding: The id of a process to skip.
         """
         with self._changed:
-            return [] if self._callbacks else self._drained(but)
+            return [] if self._callbacks else self._drained(excluding)
 
-    def _drained(self, but: str = "") -> list[Notice]:
-        left = {key: notice for key, notice in self._undelivered.items() if notice["process_id"] == but}
-        drained = [notice for notice in self._undelivered.values() if notice["process_id"] != but]
+    def _drained(self, excluding: str = "") -> list[Notice]:
+        left = {key: notice for key, notice in self._undelivered.items() if notice["process_id"] == excluding}
+        drained = [notice for notice in self._undelivered.values() if notice["process_id"] != excluding]
         self._undelivered = left
         return drained
 

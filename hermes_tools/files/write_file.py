@@ -32,9 +32,9 @@ class WriteResult(TypedDict):
 def write_file(env: BaseEnvironment, path: str, content: str) -> WriteResult:
     """Write a text file, whole and in one step: a reader sees the old text or the new, never a part.
 
-    Missing parent directories are made. An existing file keeps its mode, a symbolic link keeps pointing to the
-    file that is written, and a file (of at most 10 MB) whose lines all end in CRLF is written with CRLF. Where the
-    settings `write_denylist` and `write_safe_root` say so, nothing is written.
+    Missing parent directories are made. An existing file keeps its mode, and a symbolic link keeps pointing to the
+    written file. A file (of at most 10 MB) with CRLF at the end of all lines is written with CRLF. The settings
+    `write_denylist` and `write_safe_root` may forbid a write.
 
     Args:
         path: The file: absolute, relative to the session's working directory, or below `~`, the home directory.

@@ -168,7 +168,7 @@ class _Places:
         if hunk.hints:
             return max(first + 1, cursor)
         raise HunkError(
-            f"hunk {hunk.number} only adds lines and does not say where: give it a line of context, a '@@' line, "
+            f"hunk {hunk.number} only adds lines and names no place: give it a line of context, a '@@' line, "
             "or '*** End of File'"
         )
 

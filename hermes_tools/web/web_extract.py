@@ -39,7 +39,7 @@ def web_extract(
 ) -> WebExtractResult:
     """Read the text of web pages and PDFs, at most 5 at once.
 
-    They are fetched from here, not from the environment, and only where they are public, unless the setting
+    Pages are fetched from this machine, not from the environment. Only public hosts are allowed, unless the setting
     `web.allow_private` names the host or network.
 
     Args:
@@ -48,9 +48,9 @@ def web_extract(
             source of the page. A PDF is text in any case; plain text and JSON are given as they are.
 
     Returns:
-        A dict with results, in the order of urls: url, title, content, and error, which is None or says why this page
-        could not be read. Content over 100,000 characters is cut, with a note at its end. More than 5 URLs, or an
-        installation without what this needs, give a dict with error alone.
+        A dict with results, in the order of urls: url, title, content, and error: None, or the reason why the page
+        could not be read. Content over 100,000 characters is cut, with a note at its end. More than 5 URLs or a missing
+        library give a dict with error alone.
 
     Raises:
         ValueError: There are no URLs, or format is unknown.

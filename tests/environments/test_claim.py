@@ -1,4 +1,4 @@
-"""A claim that several environments of this process have together."""
+"""Claims shared by several environments of a process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_first_begins_the_target_and_the_last_ends_it() -> None:
     claim.release()
 
 
-def test_one_that_joins_anew_may_bring_another_target_which_the_last_ends() -> None:
+def test_a_second_join_may_replace_the_target_and_the_last_user_ends_it() -> None:
     first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
     ended: list[str] = []
     first.join(taking("lost"))
@@ -56,7 +56,7 @@ def test_one_that_joins_anew_may_bring_another_target_which_the_last_ends() -> N
     assert ended == ["new"]
 
 
-def test_of_many_at_once_one_begins_and_one_ends() -> None:
+def test_of_many_users_at_once_one_begins_and_one_ends_the_target() -> None:
     begun: list[str] = []
     ended: list[str] = []
 
@@ -79,7 +79,7 @@ def test_of_many_at_once_one_begins_and_one_ends() -> None:
     assert (begun, ended, claims._all) == (["target"], ["target"], {})
 
 
-def test_what_fails_to_begin_or_to_end_gives_the_claim_back() -> None:
+def test_a_failed_begin_or_end_releases_the_claim() -> None:
     def fail(_: object) -> str:
         raise EnvironmentStartError("not today")
 
@@ -96,7 +96,7 @@ def test_what_fails_to_begin_or_to_end_gives_the_claim_back() -> None:
     again.release()
 
 
-def test_a_failure_of_one_leaves_the_claim_to_the_others() -> None:
+def test_a_failure_of_one_user_leaves_the_claim_to_the_others() -> None:
     def fail(_: object) -> str:
         raise EnvironmentStartError("not today")
 
@@ -112,7 +112,7 @@ def test_a_failure_of_one_leaves_the_claim_to_the_others() -> None:
     assert ended == ["a"]
 
 
-def test_a_start_that_waits_for_anothers_can_be_stopped() -> None:
+def test_a_start_that_waits_for_another_start_can_be_stopped() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def slowly(_: str | None) -> str:
@@ -140,7 +140,7 @@ def test_a_start_that_waits_for_anothers_can_be_stopped() -> None:
     assert claims._all == {}
 
 
-def test_a_forked_child_has_no_part_in_it() -> None:
+def test_a_forked_child_has_no_part_in_a_claim() -> None:
     claim = SharedClaim[str]("thing")
     claim.join(taking("a"))
     child = os.fork()
@@ -177,7 +177,7 @@ def test_coroutines_and_threads_share_one_claim() -> None:
     claim.release()
 
 
-def test_a_task_that_is_cancelled_while_it_begins_or_waits_gives_the_claim_back() -> None:
+def test_a_task_that_is_cancelled_while_it_begins_or_waits_releases_the_claim() -> None:
     async def for_ever(_: str | None) -> str:
         await asyncio.sleep(1000)
         return "never"

@@ -1,4 +1,4 @@
-"""Looking at, making and removing entries, where the operating system's rules are odd."""
+"""stat, list_dir, mkdir and remove in odd cases of the operating system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from environments.errors import TargetFileNotFoundError, TargetNotADirectoryErro
 
 @pytest.fixture
 def env(bash_or_sh: BaseEnvironment) -> BaseEnvironment:
-    """This machine, by its own means and by a shell's."""
+    """Start environments on this machine, with its own file methods and with those of a shell."""
     return bash_or_sh
 
 

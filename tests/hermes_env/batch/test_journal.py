@@ -51,7 +51,7 @@ def written(path: Path) -> None:
 def test_what_has_a_result_is_done_and_what_has_begun_is_lost(path: Path) -> None:
     written(path)
     journal = Journal(path)
-    assert journal.follows_a_kill
+    assert journal.was_killed
     journal.resume(())
     assert journal.done == {IDS[0]: "success", IDS[1]: "error", IDS[2]: "lost", IDS[3]: "lost"}
     journal.close()

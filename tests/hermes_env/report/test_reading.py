@@ -11,12 +11,12 @@ from targets.report_record import BEGIN
 from environments.errors import TerminalError
 from hermes_env.report import record as records
 from hermes_env.report.contents import contents_of
-from hermes_env.report.record import JoinedRecord, joined, read_lines
+from hermes_env.report.record import JoinedRecord, join, read_lines
 
 
 def read(text: str | bytes) -> JoinedRecord:
     data = text if isinstance(text, bytes) else text.encode()
-    return joined(read_lines(io.BytesIO(data)))
+    return join(read_lines(io.BytesIO(data)))
 
 
 def text_of(record) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from hermes_env.report.contents import contents_of
-from hermes_env.report.record import joined
+from hermes_env.report.record import join
 from hermes_env.report.texts import Texts, gaps_of, missing_within, with_gaps
 
 
@@ -39,7 +39,7 @@ def test_a_list_says_how_many_of_its_entries_are_missing(record) -> None:
         "result.other": {"entries": 9},
     }
     record.whole("tool_call", "search", 1.0, 1.0, ended={"result": {"matches": [1, 2]}, "cut": cut})
-    contents, texts = contents_of(joined(map(json.loads, record.lines)))
+    contents, texts = contents_of(join(map(json.loads, record.lines)))
     assert "".join(texts[contents["events"][0]["result"]["matches"]]).endswith(
         "(503 more entries are not in the record)"
     )
@@ -69,7 +69,7 @@ def test_a_result_is_shown_by_its_keys_and_a_list_by_its_lines(record) -> None:
     record.begin_run()
     matches = [{"path": f"file_{number}.py", "line": number} for number in range(20)]
     record.whole("tool_call", "search", 1.0, 1.0, ended={"result": {"matches": matches, "total": 20}})
-    contents, texts = contents_of(joined(map(json.loads, record.lines)))
+    contents, texts = contents_of(join(map(json.loads, record.lines)))
     result = contents["events"][0]["result"]
     assert texts[result["total"]] == ["20"]
     assert texts[result["matches"]][0].splitlines()[1] == '  {"path": "file_0.py", "line": 0},'
