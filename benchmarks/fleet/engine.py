@@ -78,7 +78,7 @@ class _Run:
 
 
 class SimulatedEngine:
-    """Reports the end of each task at its time, from one thread, see `PunctualEngine`.
+    """Reports the end of each task at its time, from one thread, see `ReportingEngine`.
 
     The removal of an environment keeps its worker's next one waiting, as a pool has no more than there are workers.
 
@@ -96,7 +96,7 @@ class SimulatedEngine:
         self._numbers = itertools.count()
         self._is_interrupted = self._is_closed = False
         self.begins: Callable[[Task, Permit], object] = at_once
-        """See `PunctualEngine`."""
+        """See `ReportingEngine`."""
         self.told: dict[TaskId, float] = {}
         """The time of each report, on the monotonic clock, by the task's id. A reader removes the entry."""
         self.cpu_seconds = 0.0
