@@ -170,32 +170,31 @@ class EnvironmentSettings:
     env: str = "local"
     """Name of the backend, or a class as `package.module:Class`. In `config.yaml` also `backend`."""
     over: str | None = None
-    """Backend that reaches the engine's machine: `ssh`, for Docker and Singularity. Its settings, such as `ssh_host`,
-    then hold too."""
+    """`ssh`: use Docker or Singularity of another host, given by the settings of SSH such as `ssh_host`."""
     cwd: str | None = None
     """Directory in the target where sessions start; the backend's choice if not set."""
     timeout: PositiveFloat = 180.0
     """Seconds that a command may run, unless the call gives a limit."""
     lifetime_seconds: PositiveFloat = 300.0
-    """Seconds that an environment of `environments.tasks` may stay unused before its cleanup."""
+    """Seconds without use after which an environment of `get_environment` is cleaned up."""
     persistent_shell: bool = True
     """True: one shell runs all commands of a session. False: each command gets a new shell."""
     max_output_bytes: PositiveInt = 10_000_000
-    """Bytes of a command's output that are kept; of more, the middle is cut and counted."""
+    """Bytes of a command's output that are kept; beyond, the middle is cut."""
     task_id: str = "default"
-    """Name of the task; labels the target, and finds kept files again."""
+    """Label of the target; kept files return under the same name."""
     env_passthrough: tuple[str, ...] = ()
-    """Names of this process's variables that commands and scripts receive. A session's own changes go before them."""
+    """Names of this process's variables for commands and scripts. A session's own exports take precedence."""
     scrub_env: bool = False
-    """True: commands receive only harmless variables, those passed through, and those of `env`. Scripts never receive
-    more."""
+    """True: commands receive only harmless and passed-through variables and those of the backend's `env`, as scripts
+    always do."""
     login_shell: bool = False
-    """True: sessions source `/etc/profile` and the user's profile, as for `module`, conda or nvm."""
+    """True: sessions source `/etc/profile` and the user's profile; needed for `module`, conda or nvm."""
     init_files: tuple[Annotated[str, Field(pattern="^-?(/|~/)")], ...] = ()
-    """Files in the target that sessions source next, such as `["~/.bashrc"]`. A leading `-` allows a missing or failing
-    file."""
+    """Files in the target that sessions source after the profile, such as `["~/.bashrc"]`. A leading `-` allows a
+    missing or failing file."""
     init_timeout: PositiveFloat = 30.0
-    """Seconds that each of these files may take."""
+    """Seconds for each of these files."""
 
     redact_secrets: bool = True
     """True: a model sees `[REDACTED:NAME]` in place of secrets and of texts in the form of a key."""

@@ -18,14 +18,14 @@ class _Other(_Kept):
     pass
 
 
-def test_there_is_one_of_each_kind() -> None:
+def test_an_attachment_of_a_class_is_made_once() -> None:
     attachments = Attachments()
     first = attachments.get(_Kept)
     assert attachments.get(_Kept) is first
     assert type(attachments.get(_Other)) is _Other
 
 
-def test_all_are_closed_once_and_none_is_kept_from_then_on() -> None:
+def test_attachments_are_closed_once_and_later_ones_at_once() -> None:
     attachments = Attachments()
     first, other = attachments.get(_Kept), attachments.get(_Other)
     attachments.close()
@@ -37,7 +37,7 @@ def test_all_are_closed_once_and_none_is_kept_from_then_on() -> None:
     assert attachments.get(_Kept) is not late
 
 
-def test_those_of_an_environment_go_with_it(tmp_path: Path) -> None:
+def test_attachments_of_an_environment_are_closed_by_cleanup(tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path)) as env:
         kept = env.attachments.get(_Kept)
         env.execute("true")

@@ -1,4 +1,4 @@
-"""Terminal controls, whole and in pieces."""
+"""Removal of terminal control sequences, whole and in pieces."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def in_pieces(text: str, make: type[PlainText | HarmlessText]) -> str:
     return "".join(map(pieces.feed, text)) + pieces.feed("", final=True)
 
 
-def test_what_a_model_sees() -> None:
+def test_a_model_gets_plain_text() -> None:
     rows = FOR_A_MODEL + WITH_BACKSPACES
     assert [(text, plain(text)) for text, shown in rows if plain(text) != shown] == []
 
 
-def test_what_a_persons_terminal_gets() -> None:
+def test_a_terminal_gets_harmless_text() -> None:
     assert [(text, harmless(text)) for text, shown in FOR_A_TERMINAL if harmless(text) != shown] == []
 
 
-def test_characters_one_by_one_give_what_the_whole_gives() -> None:
+def test_characters_one_by_one_give_the_same_text_as_the_whole() -> None:
     for text, _ in FOR_A_MODEL + FOR_A_TERMINAL:
         assert in_pieces(text, HarmlessText) == harmless(text), text
         whole = PlainText()

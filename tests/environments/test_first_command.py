@@ -1,4 +1,4 @@
-"""What a program's first command brings with it: to import little is most of what that costs."""
+"""Modules imported by the first command of a program. Imports are most of its cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 MOST_MODULES = 240
-"""Beyond those that Python itself begins with. Each takes a quarter of a millisecond."""
+"""Number of modules beyond Python's own at start. Each takes a quarter of a millisecond."""
 _FIRST_COMMAND = """
 import sys
 began = set(sys.modules)
@@ -31,12 +31,12 @@ NOT_NEEDED = {
     "environments.shell.files",
     "environments.shell.process",
 }
-"""What takes its time to import, and is for what most programs never do."""
+"""Modules with slow imports that most programs never need."""
 
 
-def test_a_first_command_imports_nothing_that_it_does_not_need() -> None:
-    said = subprocess.run([sys.executable, "-c", _FIRST_COMMAND], capture_output=True, text=True, check=True)
-    imported = set(said.stdout.split())
+def test_a_first_command_imports_only_needed_modules() -> None:
+    done = subprocess.run([sys.executable, "-c", _FIRST_COMMAND], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
     assert "environments.local.environment" in imported
     assert imported & NOT_NEEDED == set()
     others = ("bubblewrap", "docker", "ssh", "singularity", "modal", "daytona")

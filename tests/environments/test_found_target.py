@@ -1,4 +1,4 @@
-"""Whether a target is in use, by its owner and its claim, and the ends that it may come to."""
+"""Use of a found target, by its owner and its claim, and its removal."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def target(state: State, owner: Owner | None, *, kept: bool, done: list[str] | None = None) -> FoundTarget:
-    """Return a target whose end is noted."""
-    noted = [] if done is None else done
+    """Return a target that records its removal."""
+    recorded = [] if done is None else done
     claim = Claim(CLAIM) if kept else None
-    aside = (lambda: noted.append("set aside")) if kept else None
-    return FoundTarget("box", "b-1", state, lambda: noted.append("deleted"), owner=owner, claim=claim, set_aside=aside)
+    aside = (lambda: recorded.append("set aside")) if kept else None
+    return FoundTarget(
+        "box", "b-1", state, lambda: recorded.append("deleted"), owner=owner, claim=claim, set_aside=aside
+    )
 
 
-def test_the_owner_says_whether_what_is_not_kept_is_in_use() -> None:
+def test_the_owner_decides_about_the_use_of_a_target() -> None:
     for owner, use, pid in ((HERE, "live", HERE.pid), (ENDED, "orphan", HERE.pid), (UNKNOWN, "elsewhere", None)):
         found = target("stopped", owner, kept=False)
         assert (found.use, found.pid, found.is_in_use) == (use, pid, use != "orphan")
@@ -38,7 +40,7 @@ def test_the_owner_says_whether_what_is_not_kept_is_in_use() -> None:
     assert target("kept", None, kept=False).use == "free"
 
 
-def test_the_claim_says_whether_what_is_kept_is_in_use() -> None:
+def test_the_claim_decides_about_the_use_of_a_kept_target() -> None:
     free = {("running", HERE): "live", ("running", ENDED): "orphan", ("running", None): "orphan"}
     free |= {("stopped", HERE): "free", ("stopped", ENDED): "free", ("kept", None): "free"}
     for (state, owner), use in free.items():
@@ -51,7 +53,7 @@ def test_the_claim_says_whether_what_is_kept_is_in_use() -> None:
     other.release()
 
 
-def test_what_is_in_use_is_removed_by_force_alone() -> None:
+def test_a_target_in_use_is_removed_only_by_force() -> None:
     done: list[str] = []
     for owner, why in ((HERE, "a process still uses it"), (UNKNOWN, "it belongs to another machine")):
         found = target("running", owner, kept=False, done=done)
@@ -64,7 +66,7 @@ def test_what_is_in_use_is_removed_by_force_alone() -> None:
     assert done == ["deleted"]
 
 
-def test_what_is_taken_up_after_it_was_found_is_neither_removed_nor_collected(home: Path) -> None:
+def test_a_target_that_is_reused_after_the_listing_is_neither_removed_nor_collected(home: Path) -> None:
     done: list[str] = []
     kept = target("stopped", ENDED, kept=True, done=done)
     orphan = target("running", ENDED, kept=True, done=done)
@@ -82,7 +84,7 @@ def test_what_is_taken_up_after_it_was_found_is_neither_removed_nor_collected(ho
     assert list((home / "claims").iterdir()) == []
 
 
-def test_nobody_takes_it_up_while_it_ends() -> None:
+def test_a_target_cannot_be_claimed_during_its_removal() -> None:
     taken: list[bool] = []
     found = FoundTarget("box", "b-1", "stopped", lambda: taken.append(Claim(CLAIM).acquire()), claim=Claim(CLAIM))
     found.remove()

@@ -1,4 +1,4 @@
-"""What runs on this machine and what is kept, and how it is removed."""
+"""Inventory of targets: environments of this machine, failed backends, and removal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_force(nap: str) -> None:
     with create_environment("local", sandbox="none") as env:
-        env.internal.execute("cat", stdin="x" * 200_000)  # which goes by a file
+        env.internal.execute("cat", stdin="x" * 200_000)  # large input is written to a file
         process = env.start(f"sleep {nap}")
         assert isinstance(env, LocalEnvironment)
         (found,) = [each for each in LocalEnvironment.list_targets() if each.name == env.id]
@@ -74,7 +74,7 @@ def _without_modal(name: str) -> type[BaseEnvironment]:
     return backend_class(name)
 
 
-def test_a_backend_that_cannot_be_looked_at_does_not_hide_the_others(tmp_path: Path, monkeypatch) -> None:
+def test_a_failing_backend_does_not_hide_the_others(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     monkeypatch.setenv("TERMINAL_ENV", "no-such-backend")
     with create_environment("local") as env:
@@ -85,21 +85,21 @@ def test_a_backend_that_cannot_be_looked_at_does_not_hide_the_others(tmp_path: P
     assert "no-such-backend" in inventory.failed["the configured backend"]
 
 
-def test_a_client_library_that_is_missing_is_a_failure_only_of_a_backend_that_is_named(monkeypatch) -> None:
+def test_a_missing_client_library_is_a_failure_only_of_a_named_backend(monkeypatch) -> None:
     monkeypatch.setattr("environments.inventory.backend_class", _without_modal)
     assert "modal" not in take_inventory().failed
     assert "modal" in take_inventory(["modal"]).failed
 
 
-def test_the_backends_that_are_still_looked_at_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backends_still_being_listed_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "targets").mkdir()
     monkeypatch.setenv(file_backend.FOLDER, str(tmp_path / "targets"))
     file_backend.TargetFiles(tmp_path / "targets").put("aaaa")
-    told: list[list[str]] = []
-    inventory = take_inventory([file_backend.NAME, "local"], on_look=lambda names: told.append(list(names)))
+    reported: list[list[str]] = []
+    inventory = take_inventory([file_backend.NAME, "local"], on_look=lambda names: reported.append(list(names)))
     assert [target.id for name, target in inventory.found if name == file_backend.NAME] == ["aaaa"]
-    assert (told[0], told[-1], len(told)) == ([file_backend.NAME, "local"], [], 3)
+    assert (reported[0], reported[-1], len(reported)) == ([file_backend.NAME, "local"], [], 3)
 
 
-def test_no_backend_has_nothing() -> None:
+def test_an_inventory_of_no_backends_is_empty() -> None:
     assert take_inventory([]).found == []

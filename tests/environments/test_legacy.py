@@ -1,4 +1,4 @@
-"""The default config.yaml of each minor release of hermes-agent is read here without an error."""
+"""The default config.yaml of each minor release of hermes-agent is read without an error."""
 
 from __future__ import annotations
 
@@ -46,21 +46,24 @@ def test_the_config_of_a_release_is_read_without_an_error(
         load_code_execution_settings()
         load_approval_settings()
         load_web_settings()
-    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(said) == len(set(said)) > 5
-    assert not [text for text in said if "there is no such setting" in text], "each key of it is in the table"
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warnings) == len(set(warnings)) > 5
+    assert not [text for text in warnings if "there is no such setting" in text], "each key of the file is in the table"
 
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_no_section_of_a_release_is_taken_for_a_setting(release: str, configure: Callable[[str], None]) -> None:
     for name in config_of(release).keys() - SECTIONS.keys():
         for value in (None, {}, {"user": "x", "timeout": 5}, "x", 5, ["x"]):
-            if isinstance(value, dict | None) or name not in ("network", "tools"):  # guards, which are mappings there
+            if isinstance(value, dict | None) or name not in (
+                "network",
+                "tools",
+            ):  # `network` and `tools` are mappings in hermes-agent
                 configure(yaml.safe_dump({name: value, "terminal": {"timeout": 7}}))
                 assert load_settings("local").timeout == 7, (name, value)
 
 
-def test_a_network_of_containers_is_that_of_the_backend_in_use(configure: Callable[[str], None]) -> None:
+def test_container_network_is_the_network_of_the_backend_in_use(configure: Callable[[str], None]) -> None:
     for value, network in (("none", "none"), ("full", "full"), (False, "none"), (["example.org"], ("example.org",))):
         configure(yaml.safe_dump({"terminal": {"container_network": value}}))
         for backend in ("docker", "singularity", "modal", "daytona"):
@@ -71,7 +74,7 @@ def test_a_network_of_containers_is_that_of_the_backend_in_use(configure: Callab
         load_settings("docker")
 
 
-def test_a_python_that_is_kept_is_asked_for_as_there(configure: Callable[[str], None]) -> None:
+def test_kernel_mode_has_the_values_of_hermes_agent(configure: Callable[[str], None]) -> None:
     for value, mode in (("session", "session"), ("per-call", "script"), ("", "script")):
         configure(f"code_execution: {{kernel_mode: '{value}'}}\n")
         assert load_code_execution_settings().kernel_mode == mode

@@ -1,4 +1,4 @@
-"""Numbers in what is said to people."""
+"""Numbers in messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_number_has_no_exponent_and_no_zeros_behind_the_point() -> None:
     assert [(value, plain_number(value)) for value, shown in rows if plain_number(value) != shown] == []
 
 
-def test_no_text_of_ours_shows_a_number_with_an_exponent() -> None:
+def test_no_message_shows_a_number_with_an_exponent() -> None:
     root = Path(__file__).parents[2]
     rooms = ["environments", "rpc", "hermes_tools", "code_execution", "hermes_env"]
     files = [file for room in rooms for file in (root / room).rglob("*.py") if file.name != "plain_number.py"]

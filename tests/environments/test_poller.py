@@ -1,4 +1,4 @@
-"""What the loop thread waits on: who is called when, and what is no longer."""
+"""The poller of the loop thread: descriptors, submitted functions and timers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def pipes() -> Iterator[list[tuple[int, int]]]:
 
 
 class TestDescriptors:
-    def test_what_is_watched_is_called_where_it_is_polled(self, poller: Poller, pipes: list[tuple[int, int]]) -> None:
+    def test_a_callback_of_a_readable_descriptor_is_called_by_select(
+        self, poller: Poller, pipes: list[tuple[int, int]]
+    ) -> None:
         came: list[bytes] = []
         (reading, writing), _ = pipes
         poller.watch_readable(reading, lambda: came.append(os.read(reading, 9)))
@@ -39,12 +41,12 @@ class TestDescriptors:
         assert poller.select(NEVER) == []
         assert came == [b"x"]
 
-    def test_what_asyncio_watches_is_left_to_it(self, poller: Poller, pipes: list[tuple[int, int]]) -> None:
+    def test_descriptors_of_asyncio_are_left_to_asyncio(self, poller: Poller, pipes: list[tuple[int, int]]) -> None:
         (_, writing), _ = pipes
         key = poller.register(writing, 2, ("its", "own"))
         assert poller.select(0) == [(key, 2)]
 
-    def test_one_that_another_has_unwatched_in_the_same_turn_is_not_called(
+    def test_a_descriptor_that_was_unwatched_in_the_same_turn_is_not_called(
         self, poller: Poller, pipes: list[tuple[int, int]]
     ) -> None:
         called: list[int] = []
@@ -79,7 +81,9 @@ class TestDescriptors:
             poller.select(0)
         assert called == ["read", "write", "write"]
 
-    def test_one_that_raises_costs_the_others_nothing(self, poller: Poller, pipes: list[tuple[int, int]]) -> None:
+    def test_a_callback_that_raises_does_not_affect_the_others(
+        self, poller: Poller, pipes: list[tuple[int, int]]
+    ) -> None:
         called = []
         for reading, writing in pipes:
             os.write(writing, b"x")
@@ -88,8 +92,8 @@ class TestDescriptors:
         assert len(called) == 2
 
 
-class TestWhatIsHandedIn:
-    def test_it_ends_a_wait_and_is_called(self, poller: Poller) -> None:
+class TestSubmit:
+    def test_a_submitted_function_ends_a_wait_and_is_called(self, poller: Poller) -> None:
         called: list[int] = []
         threads = [threading.Timer(SOON, poller.submit, (called.append, number)) for number in range(20)]
         for thread in threads:
@@ -98,13 +102,13 @@ class TestWhatIsHandedIn:
             poller.select(NEVER)
         assert sorted(called) == list(range(20))
 
-    def test_it_is_called_before_the_next_wait_and_makes_that_short(self, poller: Poller) -> None:
+    def test_a_submitted_function_is_called_at_once_by_the_next_select(self, poller: Poller) -> None:
         called: list[str] = []
         poller.submit(called.append, "x")
         poller.select(NEVER)
         assert called == ["x"]
 
-    def test_one_that_hands_itself_in_again_leaves_others_their_turn(self, poller: Poller) -> None:
+    def test_a_function_that_submits_itself_again_does_not_block_the_loop(self, poller: Poller) -> None:
         called: list[int] = []
 
         def again() -> None:
@@ -116,7 +120,7 @@ class TestWhatIsHandedIn:
         assert 2 <= len(called) <= 3
         poller.select(NEVER)
 
-    def test_others_are_woken_once_in_front_of_a_wait(self, poller: Poller) -> None:
+    def test_wakes_are_called_once_before_a_wait(self, poller: Poller) -> None:
         woken: list[str] = []
         poller.wakes += [lambda: woken.append("first") or 1 / 0, lambda: woken.append("second")]  # type: ignore[func-returns-value]
         poller.select(0)
@@ -124,8 +128,8 @@ class TestWhatIsHandedIn:
         assert woken == ["first", "second"]
 
 
-class TestDelay:
-    def test_what_is_not_taken_back_is_called_once_and_the_earliest_first(self) -> None:
+class TestTimer:
+    def test_scheduled_functions_are_called_once_and_the_earliest_first(self) -> None:
         async def scene() -> list[str]:
             loop, called = asyncio.get_running_loop(), list[str]()
             timer, done = Timer(loop, SOON), asyncio.Event()
@@ -146,7 +150,7 @@ class TestDelay:
 
         assert asyncio.run(scene()) == ["raises", "last", "anew"]
 
-    def test_one_that_takes_another_back_as_both_are_due(self) -> None:
+    def test_a_function_may_cancel_another_that_is_due(self) -> None:
         async def scene() -> list[str]:
             called: list[str] = []
             timer = Timer(asyncio.get_running_loop(), 0)

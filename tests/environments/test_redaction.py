@@ -1,4 +1,4 @@
-"""Secrets in text: whole, in pieces, cut, written in other ways, and in logs."""
+"""Redaction of secrets in text: whole, in pieces, cut, encoded, and in logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAqLq4\nx8WbWcQm0yYQ2mT3\n-----END KEY
 REDACTOR = Redactor({"API_KEY": SECRET, "PRIVATE_KEY": KEY, "SHORT": "1234567", "AUTH_MODE": "disabled"})
 
 
-def test_a_secret_is_known_however_it_is_written() -> None:
+def test_a_secret_is_found_in_every_spelling() -> None:
     for written in (
         SECRET,
         repr(SECRET)[1:-1],
@@ -34,7 +34,7 @@ def test_a_secret_is_known_however_it_is_written() -> None:
         assert REDACTOR.text(f"it is {written}, he said") == "it is [REDACTED:API_KEY], he said"
 
 
-def test_base64_of_it_is_known() -> None:
+def test_base64_of_a_secret_is_found() -> None:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         shown = REDACTOR.text(encode(SECRET.encode() + b"\n").decode())
         assert shown.startswith("[REDACTED:API_KEY]")
@@ -47,17 +47,17 @@ def test_each_line_of_a_key_is_a_secret() -> None:
     assert REDACTOR.text(json.dumps(KEY)) == '"[REDACTED:PRIVATE_KEY]"'
 
 
-def test_what_is_short_or_ordinary_is_none() -> None:
+def test_short_and_ordinary_values_are_no_secrets() -> None:
     assert REDACTOR.text("1234567 disabled") == "1234567 disabled"
 
 
-def test_overlapping_secrets_are_one() -> None:
+def test_overlapping_secrets_are_replaced_as_one() -> None:
     redactor = Redactor({"A": "abcdefghij", "B": "ghijklmnop", "C": "abcdefghijXY"})
     assert redactor.text("<abcdefghijklmnop>") == "<[REDACTED:A]>"
     assert redactor.text("<abcdefghijXY>") == "<[REDACTED:A]>"
 
 
-def test_a_long_secret_is_known_as_a_whole_and_in_pieces() -> None:
+def test_a_long_secret_is_found_as_a_whole_and_in_pieces() -> None:
     for length in (300, 5000):
         secret = "".join(random.Random(length).choices(string.ascii_letters, k=length))
         redactor = Redactor({"LONG": secret})
@@ -74,14 +74,14 @@ def test_a_secret_that_repeats_itself_is_not_held_back_for_ever() -> None:
         assert len(pieces._pending) < 1000
 
 
-def test_what_cannot_be_a_secret_is_shown_at_once() -> None:
+def test_text_that_cannot_be_a_secret_is_shown_at_once() -> None:
     pieces = RedactedPieces(Redactor({"KEY": "pw-0123456789"}))
     assert pieces.feed("Password: ") == "Password: "
     assert pieces.feed("pw-01") == ""
     assert pieces.feed("x, and pw-0123456789") == "pw-01x, and [REDACTED:KEY]"
 
 
-def test_a_secret_that_the_cap_cuts_shows_no_greater_part() -> None:
+def test_a_secret_that_the_cap_cuts_shows_less_than_four_characters() -> None:
     secret = "0123456789abcdefghij"
     view = ModelView(Redactor({"KEY": secret}), strip=True)
     for cut in range(1, 20):
@@ -113,14 +113,14 @@ def test_an_environment_knows_the_secrets_of_its_settings(monkeypatch: pytest.Mo
     assert ssh.model_view().output("password-of-ssh") == "[REDACTED:TERMINAL_SSH_PASSWORD]"
 
 
-def test_what_is_passed_through_and_harmless_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harmless_variables_that_are_passed_through_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.setenv("DATA_ROOT", "/srv/all/data")
     env = create_environment("local", env_passthrough=["HOME", "DATA_ROOT"])
     assert env.model_view().output("/home/somebody /srv/all/data") == "/home/somebody /srv/all/data"
 
 
-def test_an_error_is_made_fit_for_a_model_with_all_it_came_from() -> None:
+def test_an_error_and_its_causes_are_redacted() -> None:
     view = ModelView(Redactor({"KEY": "0123456789"}), strip=True)
     error, cause = TerminalError("\x1b[2Jno 0123456789"), ValueError("0123456789", 5)
     error.__cause__ = cause
@@ -135,7 +135,7 @@ def test_with_the_settings_off_everything_is_shown(monkeypatch: pytest.MonkeyPat
     assert env.model_view().output("\x1b[1mopen-sesame-4711") == "\x1b[1mopen-sesame-4711"
 
 
-def test_our_logs_hold_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_logs_hold_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("MY_API_KEY", "open-sesame-4711")
     try:
         raise ValueError("open-sesame-4711")
@@ -148,7 +148,7 @@ def test_our_logs_hold_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest
     assert caplog.records[1].args == (3,)
 
 
-def test_every_module_of_ours_that_logs_does_so_without_secrets() -> None:
+def test_every_module_logs_through_the_redacting_logger() -> None:
     root = Path(__file__).parents[2] / "environments"
     direct = [file.name for file in root.rglob("*.py") if "getLogger(__name__)" in file.read_text()]
     assert direct == []

@@ -61,7 +61,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def installed_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A backend as another distribution would install it: a module, and one entry-point line."""
+    """Install a backend as another distribution does: a module and an entry point."""
     (tmp_path / "box_module.py").write_text(BOX)
     metadata = tmp_path / "box_backend-1.0.dist-info"
     metadata.mkdir()
@@ -81,8 +81,8 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 
 
 @pytest.fixture
-def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Puts a package in the place of Daytona's wing, whose class needs what is given."""
+def fake_daytona(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Replace the package of the backend daytona by a package whose class imports a given module."""
 
     def make(needed: str) -> None:
         folder = tmp_path / "a_wing"
@@ -99,8 +99,8 @@ def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
     return make
 
 
-def test_a_missing_client_library_names_the_extra_to_install(wing: Callable[[str], None]) -> None:
-    wing("absent_sdk.client")
+def test_a_missing_client_library_names_the_extra_to_install(fake_daytona: Callable[[str], None]) -> None:
+    fake_daytona("absent_sdk.client")
     for look in (lambda: backend_class("daytona"), lambda: importlib.import_module("a_wing").Box):
         with pytest.raises(MissingExtraError) as caught:
             look()
@@ -112,26 +112,26 @@ def test_a_missing_client_library_names_the_extra_to_install(wing: Callable[[str
 
 
 def test_the_library_of_an_extra_is_named_before_those_that_it_brings(
-    wing: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    fake_daytona: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = ["pydantic>=2", 'absent-sdk<1,>=0.2; extra == "daytona"', "docker>=7; extra == 'docker'"]
     monkeypatch.setattr("importlib.metadata.requires", lambda name: lines)
-    wing("absent_http.client")
+    fake_daytona("absent_http.client")
     with pytest.raises(MissingExtraError, match=r"needs the extra daytona \(absent-sdk is not installed\)"):
         backend_class("daytona")
 
 
-def test_what_takes_the_name_of_a_client_library_is_named(wing: Callable[[str], None], tmp_path: Path) -> None:
+def test_a_module_that_shadows_a_client_library_is_named(fake_daytona: Callable[[str], None], tmp_path: Path) -> None:
     (tmp_path / "taken.py").write_text("")
     for needed in ("taken.client", "taken as client; from taken import Client"):
         sys.modules.pop("taken", None)
-        wing(needed)
+        fake_daytona(needed)
         with pytest.raises(MissingExtraError, match=rf"needs the taken package, but {tmp_path}/taken.py was imported"):
             backend_class("daytona")
 
 
-def test_a_module_of_the_wing_itself_is_not_mistaken_for_a_client_library(wing: Callable[[str], None]) -> None:
-    wing("a_wing.absent")
+def test_a_missing_module_of_the_backend_itself_is_no_missing_extra(fake_daytona: Callable[[str], None]) -> None:
+    fake_daytona("a_wing.absent")
     with pytest.raises(ModuleNotFoundError, match=r"a_wing\.absent"):
         backend_class("daytona")
 
@@ -151,7 +151,7 @@ def test_an_installed_backend_is_found_by_its_name_and_has_settings_of_its_own(
 
 
 def test_wrong_settings_of_an_installed_backend_are_refused(installed_box: str) -> None:
-    for given, said in (
+    for given, reason in (
         (
             {"big_box_color": "red"},
             "argument big_box_color: no such setting of backend 'big-box' (did you mean 'colour'?)",
@@ -160,7 +160,7 @@ def test_wrong_settings_of_an_installed_backend_are_refused(installed_box: str) 
         ({"colour": "invisible"}, "it should be visible"),
         ({"container_memory": 5}, "cannot enforce container_memory"),
     ):
-        with pytest.raises(TerminalError, match=re.escape(said)):
+        with pytest.raises(TerminalError, match=re.escape(reason)):
             create_environment(installed_box, **given)
 
 
@@ -173,16 +173,14 @@ def test_settings_of_an_installed_backend_do_no_harm_to_another(
         assert not hasattr(environment.settings, "big_box")
 
 
-def test_what_an_installed_backend_left_behind_is_collected_too(
-    installed_box: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("environments.inventory.backend_names", lambda: [installed_box])  # no engine is asked
+def test_orphans_of_an_installed_backend_are_collected(installed_box: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.inventory.backend_names", lambda: [installed_box])  # without requests to engines
     line = f"{installed_box}: removed box b-1, whose process {os.getpid()} has ended"
     assert line in collect_garbage()
     assert line not in collect_garbage()
 
 
-def test_a_configured_backend_known_by_its_path_alone_is_collected_too(
+def test_orphans_of_a_backend_configured_by_path_are_collected(
     installed_box: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("environments.inventory.backend_names", list)
@@ -195,11 +193,11 @@ def test_a_dotted_path_leads_to_a_class(installed_box: str) -> None:
 
 
 def test_a_path_that_leads_to_no_backend_is_refused(installed_box: str) -> None:
-    for name, said in (
+    for name, reason in (
         ("absent_module:Box", "cannot be imported from absent_module:Box: No module named 'absent_module'"),
         ("pathlib:Absent", "cannot be imported from pathlib:Absent"),
         ("pathlib:Path", "not a subclass of BaseEnvironment"),
         ("broken", "cannot be imported from box_module:Missing"),
     ):
-        with pytest.raises(SettingsError, match=said):
+        with pytest.raises(SettingsError, match=reason):
             backend_class(name)

@@ -1,4 +1,4 @@
-"""Names and values of secrets, by the same table in Python and in the shells of targets."""
+"""Names and values of secrets: the same rules in Python and in the shells of targets."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ TOKENS = {
     "jwt": f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.{ALNUM[:43]}",
     "private-key": f"-----BEGIN RSA PRIVATE KEY-----\n{ALNUM[:64]}\n{ALNUM[:60]}==\n-----END RSA PRIVATE KEY-----",
 }
-"""An example of each of these forms."""
+"""An example of each form."""
 IN_TEXT = {
     "url-password": ("postgres://app:", "s3cr3t-pw", "@db.example/app"),
     "url-key": ("https://", "0123456789abcdef0123456789abcdef", "@o1.ingest.example/4"),
     "authorization": ("curl -H 'Authorization: Bearer ", "abc.def-123456", "' https://api.example"),
 }
-"""A secret between what is in front of it and behind it."""
+"""The text before a secret, the secret, and the text behind it."""
 HARMLESS_TEXTS = (
     "task-0123456789abcdefghijklmnop disk-usage-0123456789abcdef",
     "sk-ssh-ed25519@openssh.com sk-ecdsa-sha2-nistp256@openssh.com sk-learn-contrib-package",
@@ -123,16 +123,16 @@ HARMLESS_TEXTS = (
 )
 
 
-def test_names_of_secrets_are_known_by_their_parts() -> None:
+def test_names_of_secrets_are_recognized_by_their_parts() -> None:
     assert [name for name in SECRET if not names_secret(name)] == []
 
 
-def test_everyday_names_are_none() -> None:
+def test_everyday_names_are_no_secrets() -> None:
     assert len(EVERYDAY) > 200
     assert [name for name in EVERYDAY if names_secret(name)] == []
 
 
-def test_values_of_paths_and_harmless_text_are_none() -> None:
+def test_paths_and_harmless_texts_are_no_secrets() -> None:
     assert not is_secret("GOOGLE_CREDENTIALS_FILE", "/home/user/key.json")
     assert not is_secret("SSH_AUTH_SOCK", "/tmp/agent")
     assert is_secret("AWS_SECRET_ACCESS_KEY", "/looks/like+a/path")
@@ -141,7 +141,7 @@ def test_values_of_paths_and_harmless_text_are_none() -> None:
 
 
 @pytest.mark.parametrize("name", TOKENS)
-def test_a_value_is_known_by_its_form_whatever_it_is_called(name: str) -> None:
+def test_a_value_is_recognized_by_its_form_whatever_its_name(name: str) -> None:
     token = TOKENS[name]
     assert [(found.begin, found.end, found.name) for found in find_forms(token)] == [(0, len(token), name)]
     assert REDACTOR.text(f"é日 {token}, and so on") == f"é日 [REDACTED:{name}], and so on"
@@ -161,7 +161,7 @@ def test_every_form_of_the_table_is_found() -> None:
 
 
 @pytest.mark.parametrize("name", IN_TEXT)
-def test_a_secret_within_text_goes_alone(name: str) -> None:
+def test_only_the_secret_within_a_text_is_replaced(name: str) -> None:
     before, value, behind = IN_TEXT[name]
     assert REDACTOR.text(before + value + behind) == f"{before}[REDACTED:{name}]{behind}"
     assert secret_among({"NOTE": before + value + behind}) == {"NOTE": value}
@@ -180,7 +180,7 @@ def _in_pieces(text: str, size: int) -> str:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
-def test_pieces_show_what_the_whole_text_shows(size: int) -> None:
+def test_pieces_show_the_same_text_as_the_whole(size: int) -> None:
     text = " then ".join([*TOKENS.values(), *map("".join, IN_TEXT.values()), *HARMLESS_TEXTS]) + " end"
     assert _in_pieces(text, size) == REDACTOR.text(text)
 
@@ -207,12 +207,12 @@ def test_a_shell_decides_about_names_as_python_does(shell: str, value: bool) -> 
     names = [name for name in _names() if name.isidentifier() and name.isascii()]
     text = "/some/path" if value else ""
     assert len(names) > 2000
-    found = _said_by(shell, [(name, text) for name in names])
-    assert [name for name, said in zip(names, found, strict=True) if said != names_secret(name)] == []
+    found = _answers_of(shell, [(name, text) for name in names])
+    assert [name for name, answer in zip(names, found, strict=True) if answer != names_secret(name)] == []
 
 
 def _names() -> list[str]:
-    """Return names of all kinds: those above, each part in places of a name, and random ones."""
+    """Return names of all kinds: the tables above, each part at several places of a name, and random names."""
     chance = random.Random(29)
     parts = [*SECRET_PARTS, *HARMLESS_PARTS, *(word for name in EVERYDAY for word in name.split("_"))]
     names = [*SECRET, *EVERYDAY]
@@ -229,7 +229,7 @@ def _names() -> list[str]:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_knows_values_that_python_knows(shell: str) -> None:
+def test_a_shell_decides_about_values_as_python_does(shell: str) -> None:
     secret = [*TOKENS.values(), *map("".join, IN_TEXT.values())]
     secret += [f"export X={text}\nand more" for text in secret]
     secret += ["http://x http://y/ amqp://u:pass-word@h", "AUTHORIZATION = bearer abcdefgh1234", "a://b@c://:passw@d"]
@@ -242,11 +242,11 @@ def test_a_shell_knows_values_that_python_knows(shell: str) -> None:
         "/" * 5000,
         "https://example.test/a?b=c:d",
     ]
-    said = _said_by(shell, [("TEXT", text) for text in [*secret, *harmless]])
-    assert said == [True] * len(secret) + [False] * len(harmless)
+    answers = _answers_of(shell, [("TEXT", text) for text in [*secret, *harmless]])
+    assert answers == [True] * len(secret) + [False] * len(harmless)
 
 
-def _said_by(shell: str, asked_about: list[tuple[str, str]]) -> list[bool]:
+def _answers_of(shell: str, asked_about: list[tuple[str, str]]) -> list[bool]:
     asked = "".join(
         f"if hermes_is_secret {name} {shlex.quote(value)}; then echo 1; else echo 0; fi\n"
         for name, value in asked_about
@@ -267,7 +267,7 @@ def _said_by(shell: str, asked_about: list[tuple[str, str]]) -> list[bool]:
 
 def test_a_variable_that_another_thread_removes_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     class Removed(UserDict[str, str]):
-        """Variables of which one goes after their names were listed."""
+        """Variables that lose a member after their names were listed."""
 
         def __iter__(self) -> Iterator[str]:
             names = [*self.data]

@@ -20,7 +20,7 @@ PASSWORD = "correct-horse"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A settings directory of the test's own, and no variable that could reach in from outside."""
+    """Set a settings directory for the test, and unset all TERMINAL_ variables."""
     for name in list(os.environ):
         if name.startswith("TERMINAL_"):
             monkeypatch.delenv(name)
@@ -76,14 +76,14 @@ def test_a_variable_that_is_nested_without_end_is_refused(monkeypatch: pytest.Mo
     assert "it should be JSON" in refusal("docker")
 
 
-def test_what_is_blank_in_the_file_is_not_set(home: Path) -> None:
+def test_a_blank_value_in_the_file_is_not_set(home: Path) -> None:
     for text in ("", "# nothing\n", "terminal:\n", "terminal: {timeout: }\n"):
         write_config(home, text)
         assert load_settings() == EnvironmentSettings(own=LocalSettings())
 
 
 def test_a_malformed_file_is_refused_with_its_path(home: Path) -> None:
-    for text, said in (
+    for text, reason in (
         (b"terminal: [\n", "is not valid YAML at line 2, column 1"),
         (b"- terminal\n", "it should be a mapping of names to values, not a list"),
         (b"terminal: local\n", "terminal: it should be a mapping of names to values, not a str"),
@@ -92,7 +92,7 @@ def test_a_malformed_file_is_refused_with_its_path(home: Path) -> None:
     ):
         (home / "config.yaml").write_bytes(text)
         message = refusal()
-        assert message.startswith(str(home / "config.yaml")) and said in message
+        assert message.startswith(str(home / "config.yaml")) and reason in message
     (home / "config.yaml").unlink()
     (home / "config.yaml").mkdir()
     assert "config.yaml: is a directory; put a file of YAML in its place" in refusal()
@@ -103,7 +103,7 @@ def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None
     assert PASSWORD not in refusal()
 
 
-def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_what_is_allowed() -> None:
+def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_the_allowed_values() -> None:
     for key, value, allowed in (
         ("timeout", "soon", "it should be a number"),
         ("timeout", True, "it should be a number"),
@@ -182,7 +182,7 @@ def test_variables_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPa
     assert load_settings() == EnvironmentSettings(own=LocalSettings())
 
 
-def test_an_unknown_variable_that_can_only_be_meant_for_us_is_refused() -> None:
+def test_an_unknown_variable_close_to_a_setting_is_refused() -> None:
     for name in ("TERMINAL_DOCKER_IMAG", "TERMINAL_CONTAINER_GPU", "TERMINAL_TIMOUT"):
         with pytest.MonkeyPatch.context() as variables:
             variables.setenv(name, "1")
@@ -278,7 +278,7 @@ def test_hermes_home_is_in_the_users_home_by_default(tmp_path: Path, monkeypatch
     assert read_config_section("terminal") == ({}, str(tmp_path / ".hermes" / "config.yaml"))
 
 
-def test_a_limit_of_zero_is_none_and_no_backend_refuses_it() -> None:
+def test_no_backend_refuses_a_limit_of_zero() -> None:
     needed = {"ssh": {"ssh_host": "here"}, "daytona": {"daytona_snapshot": "mine"}}
     for backend in BUILT_IN:
         settings = load_settings(backend, **dict.fromkeys(RESOURCE_SETTINGS, 0), **needed.get(backend, {}))
@@ -299,7 +299,7 @@ def test_the_file_may_leave_out_the_prefix_of_the_backend_that_it_names(
     assert load_settings("singularity").singularity.image == "x"
 
 
-def test_a_short_name_in_the_file_is_refused_where_it_is_none_of_the_backend(home: Path) -> None:
+def test_a_short_name_in_the_file_that_the_backend_lacks_is_refused(home: Path) -> None:
     write_config(home, "terminal: {image: x}\n")
     assert "backends docker, singularity, modal, daytona have it: name one of them" in refusal("local")
     write_config(home, "terminal: {backend: docker, image: x, docker_image: y}\n")
@@ -310,7 +310,7 @@ def test_a_short_name_in_the_file_is_refused_where_it_is_none_of_the_backend(hom
     assert "terminal.env: it should be the name of a backend" in refusal()
 
 
-def test_did_you_mean_knows_the_short_names(home: Path) -> None:
+def test_suggestions_include_short_names(home: Path) -> None:
     for backend, written, meant in (
         ("docker", "imge", "image"),
         ("docker", "docker_imge", "image"),
@@ -332,7 +332,7 @@ def test_did_you_mean_knows_the_short_names(home: Path) -> None:
         )
 
 
-def test_a_backend_in_the_file_that_is_none_or_has_no_env_is_no_more_than_a_settings_error(home: Path) -> None:
+def test_a_wrong_backend_or_env_in_the_file_is_a_settings_error(home: Path) -> None:
     write_config(home, "terminal: {backend: [docker], cwd: /tmp}\n")
     assert "terminal.backend: it should be the name of a backend" in refusal()
     assert "terminal.backend: it should be text" in refusal("local")

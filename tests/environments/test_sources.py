@@ -1,4 +1,4 @@
-"""What is read of config.yaml: which names are slips, where a setting belongs, and what a document may be."""
+"""Reading of config.yaml: misspelt names, sections of settings, and hostile documents."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SLIPS = {
     "WEB": "web",
 }
 OTHERS = ("model", "display", "terminal_ui", "browser", "memory", "skills", "command_allowlist", "_config_version")
-"""Sections of the older system, which reads the same file, and of programs beside it."""
+"""Sections of hermes-agent, a reader of the same file, and of other programs."""
 
 
 def test_a_misspelt_section_is_an_error_that_names_the_right_one(configure: Callable[[str], None]) -> None:
-    taken = []
+    accepted = []
     for slip, meant in SLIPS.items():
         configure(f"{slip}:\n  env: docker\n")
         try:
@@ -41,8 +41,8 @@ def test_a_misspelt_section_is_an_error_that_names_the_right_one(configure: Call
         except SettingsError as error:
             if f"{slip!r} (did you mean {meant!r}?)" in str(error):
                 continue
-        taken.append(slip)
-    assert taken == []
+        accepted.append(slip)
+    assert accepted == []
 
 
 def test_no_command_runs_on_this_machine_for_a_misspelt_section(configure: Callable[[str], None]) -> None:
@@ -57,8 +57,8 @@ def test_sections_of_other_programs_are_left_alone(configure: Callable[[str], No
 
 
 def test_a_setting_outside_of_its_section_is_an_error_that_names_the_section(configure: Callable[[str], None]) -> None:
-    taken = []
-    for text, said in (
+    accepted = []
+    for text, reason in (
         ("write_denylist: ['/x']", "write_denylist: has no effect there; write it in the section terminal"),
         (
             "write_denylst: ['/x']",
@@ -92,15 +92,15 @@ def test_a_setting_outside_of_its_section_is_an_error_that_names_the_section(con
         try:
             create_environment("local")
         except SettingsError as error:
-            if said in str(error):
+            if reason in str(error):
                 continue
-            taken.append((text, str(error)))
+            accepted.append((text, str(error)))
         else:
-            taken.append((text, ""))
-    assert taken == []
+            accepted.append((text, ""))
+    assert accepted == []
 
 
-def test_a_key_that_is_far_from_all_is_passed_over_with_one_warning(
+def test_a_key_unlike_any_setting_is_ignored_with_one_warning(
     configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("environments.log._warned", set())
@@ -110,14 +110,14 @@ def test_a_key_that_is_far_from_all_is_passed_over_with_one_warning(
         assert load_settings("docker").timeout == 7
         load_code_execution_settings()
         load_web_settings()
-    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(said) == 4
+    reason = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(reason) == 4
     for name in ("terminal.emulator", "code_execution.kettle", "web.kettle", "TERMINAL_DOCKER_COLOUR"):
-        (warning,) = [text for text in said if name in text]
+        (warning,) = [text for text in reason if name in text]
         assert "passed over: there is no such setting" in warning and "moonshine" not in warning
 
 
-def test_a_short_name_at_the_top_may_be_another_programs_and_is_a_warning(
+def test_a_short_name_at_the_top_level_is_ignored_with_a_warning(
     configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for text in ("user: moonshine", "port: 80", "env: production", "key: [a]", "image: moonshine", "mode: fast"):
@@ -131,7 +131,7 @@ def test_a_short_name_at_the_top_may_be_another_programs_and_is_a_warning(
         assert "belongs in the section " in warning
 
 
-def test_what_is_no_regular_file_is_refused_at_once(configure: Callable[[str], None], tmp_path: Path) -> None:
+def test_a_config_that_is_no_regular_file_is_refused_at_once(configure: Callable[[str], None], tmp_path: Path) -> None:
     path = tmp_path / "home" / "config.yaml"
     for make, kind in (
         (lambda: os.mkfifo(path), "FIFO"),
@@ -183,8 +183,8 @@ def test_a_deep_document_is_refused_before_it_is_read_to_its_end(monkeypatch: py
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_what_is_wrong_or_too_much_is_a_short_error() -> None:
-    for text, said in (
+def test_a_wrong_or_too_large_document_is_a_short_error() -> None:
+    for text, reason in (
         (f"{BOMB}ours: *h", "with its aliases it has more than 50,000 values"),
         ("ours: &a [*a]", "holds itself"),
         ("ours: {x: 1, x: 2}", "the key at line 1, column 14 is there twice"),
@@ -205,6 +205,6 @@ def test_what_is_wrong_or_too_much_is_a_short_error() -> None:
         ("ours: 1\n---\nours: 2", "is not valid YAML"),
         (f"ours: {'x' * 1_000_001}", "longer than 1,000,000 characters"),
     ):
-        with pytest.raises(SettingsError, match=f"^file.*{said}") as caught:
+        with pytest.raises(SettingsError, match=f"^file.*{reason}") as caught:
             read_mapping(text, "file").value("ours")
         assert len(str(caught.value)) < 300

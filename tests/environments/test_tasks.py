@@ -41,14 +41,14 @@ def _settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         clear_task_settings(task)
 
 
-def test_a_task_keeps_its_environment_and_has_it_for_itself() -> None:
+def test_each_task_keeps_its_own_environment() -> None:
     get_environment("a").execute("export WHO=a")
     get_environment("b").execute("export WHO=b")
     assert get_environment("a") is get_environment("a")
     assert get_environment("a").execute("echo $WHO").output == "a\n"
 
 
-def test_after_cleanup_a_task_begins_anew() -> None:
+def test_a_task_gets_a_new_environment_after_cleanup() -> None:
     first = get_environment("a")
     first.execute("true")
     cleanup_environment("a")
@@ -72,7 +72,7 @@ def test_an_idle_environment_is_cleaned_up_and_a_busy_one_is_not() -> None:
 
 
 class RaisingEnvironment(LocalEnvironment):
-    """One whose end fails, as that of a backend whose engine is gone."""
+    """An environment whose cleanup fails, as if its engine were gone."""
 
     def cleanup(self) -> None:
         super().cleanup()
@@ -86,7 +86,7 @@ def raising(monkeypatch: pytest.MonkeyPatch) -> BaseEnvironment:
         return get_environment("raising")
 
 
-def test_an_environment_that_raises_keeps_no_other_from_being_cleaned_up(
+def test_an_environment_that_raises_does_not_prevent_the_cleanup_of_others(
     raising: BaseEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
     raising.execute("true")
@@ -109,7 +109,7 @@ def test_the_reaper_survives_an_environment_that_raises(
         other.execute("true")
 
 
-def test_a_task_has_settings_of_its_own_and_the_same_ones_get_the_same_environment() -> None:
+def test_equal_settings_of_a_task_get_the_same_environment() -> None:
     env = get_environment("own", backend="local", timeout=5)
     assert (env.settings.timeout, env.settings.task_id) == (5, "own")
     assert get_environment("own", env="local", timeout="5") is get_environment("own") is env
@@ -134,7 +134,7 @@ def test_other_settings_are_refused_while_the_environment_lives() -> None:
     assert get_environment("own", timeout=6).settings.timeout == 6
 
 
-def test_a_sandbox_of_this_machine_is_the_same_by_its_other_name(
+def test_local_with_sandbox_and_bubblewrap_are_the_same_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox = {"sandbox": "bubblewrap", "cwd": str(tmp_path / "project")}
@@ -149,7 +149,7 @@ def test_a_sandbox_of_this_machine_is_the_same_by_its_other_name(
     assert get_environment("own", **in_sandbox) is env
 
 
-def test_what_is_wrong_or_of_another_backend_is_told_as_elsewhere() -> None:
+def test_wrong_settings_are_errors_and_settings_of_other_backends_are_ignored() -> None:
     get_environment("own")
     with pytest.raises(SettingsError, match="did you mean 'timeout'"):
         get_environment("own", timout=5)
@@ -158,7 +158,7 @@ def test_what_is_wrong_or_of_another_backend_is_told_as_elsewhere() -> None:
         get_environment("new", env={"A": "b"})
 
 
-def test_what_is_registered_for_a_task_goes_over_variables_and_under_arguments(
+def test_registered_settings_override_variables_and_are_overridden_by_arguments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERMINAL_TIMEOUT", "1")
@@ -169,7 +169,7 @@ def test_what_is_registered_for_a_task_goes_over_variables_and_under_arguments(
     assert get_environment("b").settings.timeout == 1
 
 
-def test_what_is_registered_holds_when_the_environment_is_made_and_until_it_is_cleared() -> None:
+def test_registered_settings_hold_for_new_environments_until_they_are_cleared() -> None:
     env = get_environment("a")
     register_task_settings("a", timeout=2)
     assert get_environment("a") is env
@@ -191,7 +191,7 @@ def test_a_registered_setting_and_an_argument_meet_under_either_name() -> None:
     assert (own.image, own.forward_env) == ("asked-for", ("KEPT",))
 
 
-def test_an_environment_that_takes_long_to_make_holds_up_no_other_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_start_of_an_environment_delays_no_other_task(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def create(task_id: str) -> BaseEnvironment:
@@ -209,7 +209,7 @@ def test_an_environment_that_takes_long_to_make_holds_up_no_other_task(monkeypat
         assert {future.result() for future in slow} == {get_environment("slow")}, "made once"
 
 
-def test_one_that_could_not_be_made_is_made_by_the_next_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_could_not_be_made_is_made_by_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_TIMEOUT", "soon")
     for _ in range(2):
         with pytest.raises(SettingsError, match="TERMINAL_TIMEOUT"):
@@ -218,20 +218,8 @@ def test_one_that_could_not_be_made_is_made_by_the_next_who_asks(monkeypatch: py
     assert get_environment("a").execute("echo here").output == "here\n"
 
 
-def test_the_package_hands_the_functions_on() -> None:
+def test_the_package_exports_the_functions() -> None:
     assert environments.get_environment is get_environment
     assert environments.cleanup_all is cleanup_all
     with pytest.raises(AttributeError, match="no attribute 'get_environmnet'"):
         environments.get_environmnet  # type: ignore[attr-defined]  # noqa: B018
-
-
-def test_a_sandbox_asked_for_by_its_other_name_is_the_same_environment(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "work").mkdir()
-    monkeypatch.setenv("TERMINAL_CWD", str(tmp_path / "work"))
-    env = get_environment("boxed", backend="local", sandbox="bubblewrap")
-    assert get_environment("boxed", backend="local", sandbox="bubblewrap") is env
-    assert get_environment("boxed", backend="bubblewrap") is env
-    with pytest.raises(SettingsError, match="'boxed' has another backend"):
-        get_environment("boxed", backend="local")

@@ -1,1 +1,1 @@
-"""Local servers that speak the wire protocols of cloud services and really run the commands."""
+"""Stand-ins of cloud services: local servers with the services' wire protocols, and real execution of commands."""

@@ -1,4 +1,4 @@
-"""A process in a box: its output kept from the first byte, so that a reader may begin anywhere."""
+"""A process in a box. All output is kept, so a reader may begin anywhere."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Size = tuple[int, int]
 """Rows and columns of a terminal."""
 PIECE = 256 * 1024
 IN_MEMORY = 1024 * 1024
-"""Bytes of output kept in memory; more goes into a file, so that a large output costs the stand-in no memory."""
+"""Bytes of output kept in memory; more goes into a file."""
 LOOK_INTERVAL = 0.25
-"""Seconds between two looks whether a program is stopped, and its child is not."""
+"""Seconds between two checks for a stopped program with a running child."""
 
 
 def _is_stopped(pid: int | str) -> bool:
@@ -32,20 +32,21 @@ def _is_stopped(pid: int | str) -> bool:
 
 
 class BoxProcess:
-    """A child process of the stand-in. Everything here runs in one event loop.
+    """A child process of the stand-in. All methods run on one event loop.
 
-    It is waited for by a descriptor of the process and not by asyncio's own means, whose `wait` also waits until the
-    pipes are closed: `sleep 9 &` must not delay the exit code.
+    A pidfd reports the process's end. asyncio's `wait` also waits for the end of the pipes: `sleep 9 &` would delay
+    the exit code.
 
     Args:
         argv: The program and its arguments.
-        cwd: Where it starts.
-        env: All of its variables; None are the stand-in's own.
-        terminal: The size of a terminal to give it; None is pipes.
-        raw: Whether that terminal changes nothing, as for a program that passes everything on to another terminal.
-        merge: Whether its stderr goes into its stdout.
-        kill: Ends it where the end of the child is not enough.
-        stops_with_child: Whether the program stops when its own child does, as nsenter, and is to go on with that.
+        cwd: The working directory.
+        env: All environment variables; None for the stand-in's own.
+        terminal: The size of a terminal; None for pipes.
+        raw: True for a raw terminal, for a program in front of another terminal.
+        merge: True to merge stderr into stdout.
+        kill: Ends the process in the box, if the end of the child is not enough.
+        stops_with_child: True for a program such as nsenter: stopped together with a child, and to be continued with
+            that child.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class BoxProcess:
             self._go_on_with_child()
 
     def _go_on_with_child(self) -> None:
-        """Continue the program when it is stopped and its child is not, now and later on."""
+        """Continue the stopped program of a running child, and check again later."""
         if self.ended:
             return
         children = Path(f"/proc/{self._child.pid}/task/{self._child.pid}/children")
@@ -134,7 +135,7 @@ class BoxProcess:
         except BlockingIOError:
             return
         except OSError as error:
-            if error.errno != errno.EIO:  # what Linux says when the last process has closed a terminal
+            if error.errno != errno.EIO:  # Linux's error once the last process has closed a terminal
                 raise
             data = b""
         if data:
@@ -172,7 +173,7 @@ class BoxProcess:
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended. Its own children may go on and print."""
+        """True once the process has ended. Children may go on and print."""
         return self.exit_code is not None or self.signal is not None
 
     async def wait(self) -> int:
@@ -182,13 +183,13 @@ class BoxProcess:
         return self.exit_code if self.exit_code is not None else 128 + (self.signal or 0)
 
     def output(self, channel: int, offset: int = 0, limit: int = -1) -> bytes:
-        """Return what a channel has brought so far, from `offset`."""
+        """Return a channel's output so far, from `offset`."""
         kept = self._kept[channel]
         kept.seek(offset)
         return kept.read(limit)
 
     async def read(self, channel: int, offset: int = 0) -> AsyncIterator[bytes]:
-        """Yield a channel's bytes from `offset` until its end, which a child that holds the pipe delays."""
+        """Yield a channel's bytes from `offset` to the end. A child with the open pipe delays the end."""
         while True:
             if offset < self._sizes[channel]:
                 data = self.output(channel, offset, PIECE)
@@ -200,12 +201,12 @@ class BoxProcess:
                 return
 
     async def write(self, data: bytes, offset: int | None = None, *, eof: bool = False) -> None:
-        """Write to the process and return when it was all taken.
+        """Write all data to the process.
 
         Args:
             data: The bytes.
-            offset: Where they belong in all of the input: what is there already is not written twice.
-            eof: Whether to end the input behind them.
+            offset: Their position in the whole input; bytes already written are skipped.
+            eof: True to end the input after the data.
 
         Raises:
             BrokenPipeError: The process no longer reads.
@@ -256,7 +257,7 @@ class BoxProcess:
         await self.wait()
 
     def forget(self) -> None:
-        """Free what was kept, once nobody will ask for it any more."""
+        """Free the file descriptors and the kept output."""
         for channel, descriptor in list(self._open.items()):
             self._loop.remove_reader(descriptor)
             if not self._terminal:

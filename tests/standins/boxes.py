@@ -1,4 +1,4 @@
-"""What stands in for a sandbox: a scratch directory of this machine, or a Docker container."""
+"""Boxes, the sandboxes of the stand-ins: directories of this machine, or Docker containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from standins.box_process import BoxProcess, Size
 
 LABEL = "hermes-standin"
 MARKER = "STANDIN_BOX"
-"""Variable by which the processes of a box on this machine are found when it ends."""
+"""Variable that marks the processes of a box on this machine."""
 
 COPIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
@@ -28,10 +28,10 @@ SIZED = 'until [ "$(stty size)" = "$1 $2" ]; do sleep 0.01; done; shift 2; exec 
 
 @dataclass(frozen=True, slots=True)
 class BoxSpec:
-    """What a sandbox was asked to be."""
+    """The requested properties of a sandbox."""
 
     image: str = ""
-    """A snapshot that a box has made; empty is the image of the stand-in, as none is ever pulled."""
+    """A snapshot of a box; empty for the stand-in's image, as images are never pulled."""
     workdir: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     cpu: float = 0
@@ -51,10 +51,10 @@ class Box(Protocol):
         terminal: Size | None = None,
         merge: bool = False,
     ) -> BoxProcess:
-        """Start a process. `merge` puts its stderr into its stdout. Raises OSError where it cannot be started."""
+        """Start a process; `merge` merges stderr into stdout. Raises OSError if the start fails."""
 
     async def snapshot(self) -> str:
-        """Keep the files as they are, and return what a later `BoxSpec.image` names them by."""
+        """Copy the files, and return a name for `BoxSpec.image`."""
 
     async def halt(self) -> None:
         """End all processes and keep the files."""
@@ -63,7 +63,7 @@ class Box(Protocol):
         """Make a halted box usable again."""
 
     async def destroy(self) -> None:
-        """End all processes and remove the files. Harmless when it is gone already."""
+        """End all processes and remove the files. A second call is harmless."""
 
 
 class Boxes(Protocol):
@@ -73,7 +73,7 @@ class Boxes(Protocol):
         """Make a box."""
 
     async def close(self) -> None:
-        """Remove all boxes and snapshots that were made."""
+        """Remove all boxes and snapshots."""
 
 
 class HostBox:
@@ -117,7 +117,7 @@ class HostBox:
 
 
 def _special(folder: str, names: list[str]) -> list[str]:
-    """Return the names of pipes and sockets, which cannot be copied."""
+    """Return the names of pipes and sockets. They cannot be copied."""
     return [name for name in names if stat.S_IFMT(os.lstat(f"{folder}/{name}").st_mode) not in COPIED]
 
 
@@ -125,7 +125,7 @@ class HostBoxes:
     """Makes boxes on this machine."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="si-"))  # short, as sockets are made below it
+        self._folder = Path(tempfile.mkdtemp(prefix="si-"))  # short, for the paths of sockets
         self._made: list[HostBox] = []
 
     async def create(self, spec: BoxSpec) -> HostBox:
@@ -145,7 +145,7 @@ class HostBoxes:
 
 
 class DockerBox:
-    """A container, which processes enter through `docker exec`, or by `nsenter` where that is the same."""
+    """A container. Processes enter through `docker exec`, or through `nsenter` if the result is the same."""
 
     def __init__(self, container: str, spec: BoxSpec, images: list[str]) -> None:
         self.container, self._spec, self._images = container, spec, images
@@ -163,7 +163,7 @@ class DockerBox:
         tag = uuid.uuid4().hex
 
         async def kill() -> None:
-            # The end of its client is not the end of a process there. Only builtins and grep are certain there.
+            # The client's end leaves the process in the container running. Only builtins and grep are certain there.
             look = f"grep -lsF {MARKER}={tag} /proc/[0-9]*/environ"
             end = f'for f in $({look}); do p=${{f#/proc/}}; kill -KILL "${{p%/environ}}"; done'
             await docker("exec", self.container, "sh", "-c", end, check=False)
@@ -183,7 +183,7 @@ class DockerBox:
         return BoxProcess(command, terminal=terminal, raw=True, merge=merge, kill=kill)
 
     async def _way_in(self) -> list[str]:
-        """Return what enters the container on this machine, at a tenth of the cost; nothing where it is not here."""
+        """Return the `nsenter` command, a tenth of the cost of `docker exec`; empty for a container elsewhere."""
         program = shutil.which("nsenter")
         if program is None or os.geteuid() != 0:
             return []
@@ -222,7 +222,7 @@ class DockerBoxes:
     """Makes boxes in containers of one image.
 
     Args:
-        image: The image, which the engine has.
+        image: An image of the engine.
     """
 
     def __init__(self, image: str) -> None:
@@ -248,7 +248,7 @@ class DockerBoxes:
 
 
 async def docker(*arguments: str, check: bool = True) -> str:
-    """Run the Docker command line and return what it printed. Raises OSError when it fails and `check` is set."""
+    """Run the Docker command line and return its output. With `check`, a failure raises OSError."""
     pipe = asyncio.subprocess.PIPE
     child = await asyncio.create_subprocess_exec("docker", *arguments, stdout=pipe, stderr=pipe)
     out, err = await child.communicate()

@@ -1,7 +1,7 @@
-"""A stand-in as a process of its own, and the handle by which a test commands it.
+"""A stand-in as a child process, and its handle for tests.
 
-It is another process so that what the client library leaves behind, threads and descriptors, can be told from what
-the server has. Behind its first line, the variables that point the client at it, it answers a line of JSON with one.
+In a child, the server's threads and file descriptors are not mistaken for leftovers of the client library. The child
+prints a line with the client's environment variables. Then it answers each line of JSON with a line of JSON.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class Server(Protocol):
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The environment variables that point the service's own client at it."""
+        """Environment variables for the service's client, with the stand-in's address."""
 
     async def end_sandboxes(self) -> None:
-        """End all sandboxes as an accident would: processes and files are gone, and nobody is told."""
+        """End all sandboxes by accident: processes and files are gone, without a notification."""
 
     def seen(self) -> Mapping[str, object]:
-        """Return what clients asked for, for tests to look at; JSON."""
+        """Return the clients' requests as JSON, for tests."""
 
 
 Serve = Callable[[Boxes, DelayProxy], AbstractAsyncContextManager[Server]]
-"""Serves until it is left. The proxy is started by `await proxy.front(port)`, which returns the port to advertise."""
+"""Serves within the block. `await proxy.front(port)` starts the proxy, and returns the port to advertise."""
 
 
 def main(serve: Serve) -> None:
-    """Run a stand-in until its input ends, or until control-C or SIGTERM where that is no pipe."""
+    """Run a stand-in until the end of its input; if the input is no pipe, until Ctrl-C or SIGTERM."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--docker", metavar="IMAGE", help="run commands in containers of this image, not right here")
     parser.add_argument("--round-trip-ms", type=float, default=0, help="delay everything by this round trip")
@@ -68,7 +68,7 @@ async def _run(serve: Serve, image: str | None, round_trip: float) -> None:
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         async with serve(boxes, DelayProxy(round_trip)) as server:
-            if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):  # no test is there to control it
+            if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):  # no test controls it
                 print("\n".join(f"export {name}={value}" for name, value in server.variables.items()), flush=True)
                 await asyncio.Event().wait()
             print(json.dumps(dict(server.variables)), flush=True)
@@ -105,12 +105,12 @@ async def _answer(server: Server, order: Mapping[str, str]) -> object:
 
 
 class StandIn:
-    """A stand-in that runs while the block does.
+    """A running stand-in.
 
     Args:
         module: The server, such as `standins.modal_server`.
-        image: The Docker image that commands run in; None runs them on this machine.
-        round_trip_ms: A delay to put on everything.
+        image: The Docker image for commands; None to run them on this machine.
+        round_trip_ms: Added round-trip time in milliseconds.
     """
 
     def __init__(self, module: str, image: str | None = None, round_trip_ms: float = 0) -> None:
@@ -128,7 +128,7 @@ class StandIn:
         assert self._child.stdout
         line = self._child.stdout.readline()
         if not line:
-            raise RuntimeError("the stand-in has ended; what it said is above")
+            raise RuntimeError("the stand-in has ended; its standard error is above")
         return line
 
     def _order(self, do: str, **details: object) -> object:
@@ -138,25 +138,25 @@ class StandIn:
         return json.loads(self._read())
 
     def fault(self, call: str, fault: Fault, times: int = 1) -> None:
-        """Let the next calls of this name fail in this way."""
+        """Inject a fault into the next calls of a name."""
         self._order("fault", call=call, fault=fault.value, times=times)
 
     def clear_faults(self) -> None:
-        """Forget the faults that are still to come."""
+        """Remove the pending faults."""
         self._order("clear_faults")
 
     def release(self) -> None:
-        """Let the calls go on that are held."""
+        """Continue the held calls."""
         self._order("release")
 
     @property
     def calls(self) -> dict[str, int]:
-        """How often each call came so far."""
+        """Number of each call so far."""
         return self._counts("calls")
 
     @property
     def unimplemented(self) -> dict[str, int]:
-        """How often each call came that the stand-in lacks."""
+        """Number of each call without an implementation."""
         return self._counts("unimplemented")
 
     def _counts(self, what: str) -> dict[str, int]:
@@ -166,17 +166,17 @@ class StandIn:
 
     @property
     def seen(self) -> dict[str, object]:
-        """What clients asked for."""
+        """The clients' requests."""
         found = self._order("seen")
         assert isinstance(found, dict)
         return found
 
     def end_sandboxes(self) -> None:
-        """End all sandboxes as an accident would."""
+        """End all sandboxes by accident."""
         self._order("end_sandboxes")
 
     def close(self) -> None:
-        """Stop it, with all sandboxes, and check that nothing was called that it lacks."""
+        """Stop the stand-in and all sandboxes, and check that no call was unimplemented."""
         try:
             lacking = self.unimplemented
         finally:

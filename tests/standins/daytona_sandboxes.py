@@ -14,17 +14,17 @@ from standins.box_process import BoxProcess
 from standins.boxes import Box, Boxes, BoxSpec
 
 EPHEMERAL = 0
-"""The auto-delete interval of a sandbox that is deleted when it stops."""
+"""The auto-delete interval of a sandbox to delete when it stops."""
 
 
 def refusal(status: int, message: str) -> web.HTTPException:
-    """Return an error as the service words it."""
+    """Return an error in the service's form."""
     body = json.dumps({"statusCode": status, "message": message, "error": message})
     kind = type("Refusal", (web.HTTPException,), {"status_code": status})
     return kind(text=body, content_type="application/json")
 
 
-class Sandbox:
+class DaytonaSandbox:
     """One sandbox."""
 
     def __init__(self, spec: Mapping[str, object], box: Box, toolbox: str) -> None:
@@ -71,10 +71,10 @@ class Sandbox:
         }
 
 
-class Snapshot:
-    """The files of a sandbox, as an image that others start from."""
+class DaytonaSnapshot:
+    """The files of a sandbox, as an image for other sandboxes."""
 
-    def __init__(self, name: str, sandbox: Sandbox, image: str) -> None:
+    def __init__(self, name: str, sandbox: DaytonaSandbox, image: str) -> None:
         self.id, self.name, self.image = str(uuid.uuid4()), name, image
         self._sandbox, self._created = sandbox, _now()
 
@@ -105,29 +105,29 @@ def _now() -> str:
 
 
 class Sandboxes:
-    """All sandboxes there are."""
+    """All sandboxes and snapshots."""
 
     def __init__(self, boxes: Boxes) -> None:
         self._boxes = boxes
-        self._all: dict[str, Sandbox] = {}
-        self._snapshots: dict[str, Snapshot] = {}
+        self._all: dict[str, DaytonaSandbox] = {}
+        self._snapshots: dict[str, DaytonaSnapshot] = {}
         self.toolbox = ""
         self.created: list[dict[str, object]] = []
 
-    def find(self, request: web.Request) -> Sandbox:
+    def find(self, request: web.Request) -> DaytonaSandbox:
         key = request.match_info["sandbox"]
         for sandbox in self._all.values():
             if key in (sandbox.id, sandbox.name):
                 return sandbox
         raise refusal(404, f"Sandbox with ID or name {key} not found")
 
-    def started(self, request: web.Request) -> Sandbox:
+    def started(self, request: web.Request) -> DaytonaSandbox:
         sandbox = self.find(request)
         if sandbox.state != "started":
             raise refusal(400, "bad request: sandbox is not started")
         return sandbox
 
-    async def destroy(self, sandbox: Sandbox) -> None:
+    async def destroy(self, sandbox: DaytonaSandbox) -> None:
         self._all.pop(sandbox.id, None)
         sandbox.state = "destroyed"
         await sandbox.box.destroy()
@@ -143,7 +143,7 @@ class Sandboxes:
         self.created.append(spec)
         if any(sandbox.name == spec.get("name") for sandbox in self._all.values()):
             raise refusal(409, f"Sandbox with name {spec['name']} already exists")
-        own = self._snapshots.get(spec.get("snapshot") or "")  # what it does not know counts as one of the service's
+        own = self._snapshots.get(spec.get("snapshot") or "")  # an unknown name counts as a snapshot of the service
         wanted = BoxSpec(
             image=own.image if own else "",
             env=spec.get("env") or {},
@@ -151,7 +151,7 @@ class Sandboxes:
             memory_mb=(spec.get("memory") or 0) * 1024,
             network=not spec.get("networkBlockAll"),
         )
-        sandbox = Sandbox(spec, await self._boxes.create(wanted), self.toolbox)
+        sandbox = DaytonaSandbox(spec, await self._boxes.create(wanted), self.toolbox)
         self._all[sandbox.id] = sandbox
         return web.json_response(sandbox.describe())
 
@@ -230,7 +230,7 @@ class Sandboxes:
         sandbox, name = self.started(request), (await request.json())["name"]
         if name in self._snapshots:
             raise refusal(409, f"Snapshot with name {name} already exists")
-        self._snapshots[name] = Snapshot(name, sandbox, await sandbox.box.snapshot())
+        self._snapshots[name] = DaytonaSnapshot(name, sandbox, await sandbox.box.snapshot())
         return web.json_response(sandbox.describe())
 
     async def snapshots(self, request: web.Request) -> web.Response:
@@ -240,7 +240,7 @@ class Sandboxes:
         items = found[(page - 1) * limit : page * limit]
         return web.json_response({"items": items, "total": len(found), "page": page, "totalPages": pages})
 
-    def _snapshot(self, request: web.Request) -> Snapshot:
+    def _snapshot(self, request: web.Request) -> DaytonaSnapshot:
         key = request.match_info["snapshot"]
         for snapshot in self._snapshots.values():
             if key in (snapshot.id, snapshot.name):
@@ -254,13 +254,13 @@ class Sandboxes:
         del self._snapshots[self._snapshot(request).name]
         return web.Response()
 
-    async def break_down(self, sandbox: Sandbox) -> None:
-        """Let a kept sandbox be in an error state that it can be recovered from."""
+    async def break_down(self, sandbox: DaytonaSandbox) -> None:
+        """Put a kept sandbox into a recoverable error state."""
         await self._halt(sandbox, "error")
         sandbox.recoverable = True
 
     @staticmethod
-    async def _halt(sandbox: Sandbox, state: str) -> None:
+    async def _halt(sandbox: DaytonaSandbox, state: str) -> None:
         if sandbox.state == "started":
             await sandbox.box.halt()
         sandbox.state = state

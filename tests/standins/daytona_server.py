@@ -1,4 +1,4 @@
-"""A stand-in for Daytona: its REST interface, the toolbox of its sandboxes, and its channel of events.
+"""A stand-in for Daytona: REST interface, sandboxes' toolbox, and channel of events.
 
 python -m standins.daytona_server [--docker IMAGE] [--round-trip-ms N]
 """
@@ -32,7 +32,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class DaytonaServer:
-    """All of it on one port of this machine."""
+    """The whole service on one loopback port."""
 
     def __init__(self, boxes: Boxes) -> None:
         self.ledger = Ledger()
@@ -94,7 +94,7 @@ class DaytonaServer:
         return answer
 
     async def _die(self, name: str, request: web.Request) -> None:
-        """End the sandbox; one that is being found or started has broken down, and can be recovered."""
+        """End the sandbox. During `get` and `start` the sandbox breaks down, and can be recovered."""
         sandbox = self.sandboxes.find(request)
         if name in ("get", "start"):
             await self.sandboxes.break_down(sandbox)
@@ -102,7 +102,7 @@ class DaytonaServer:
             await self.sandboxes.destroy(sandbox)
 
     async def _events(self, request: web.Request) -> web.WebSocketResponse:
-        """Hold a connection on which nothing is ever said but what Socket.IO asks for: the client then polls."""
+        """Hold a Socket.IO connection with handshake and heartbeats, and without events: the client then polls."""
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         hello = {"sid": "standin", "upgrades": [], "pingInterval": 25000, "pingTimeout": 20000, "maxPayload": 100_000}
@@ -141,7 +141,7 @@ class DaytonaServer:
 
 @contextlib.asynccontextmanager
 async def serve(boxes: Boxes, proxy: DelayProxy) -> AsyncIterator[DaytonaServer]:
-    """Serve until the block is left."""
+    """Serve within the block."""
     daytona = DaytonaServer(boxes)
     runner = web.AppRunner(daytona.application, shutdown_timeout=1)
     await runner.setup()

@@ -1,4 +1,4 @@
-"""Daytona's toolbox: what runs in a sandbox. Its habits are those of the real one, the bad ones too."""
+"""Daytona's toolbox: commands, terminals and files in a sandbox, with all habits of the real toolbox."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import json
 from aiohttp import BodyPartReader, MultipartWriter, WSMsgType, web
 
 from standins.box_process import STDERR, STDOUT, BoxProcess
-from standins.daytona_sandboxes import Sandbox, Sandboxes, refusal
+from standins.daytona_sandboxes import DaytonaSandbox, Sandboxes, refusal
 
 GREETING = 0.3
-"""Seconds until a terminal is said to be there, as over a slow link."""
+"""Seconds until a terminal reports its connection, as over a slow link."""
 PASSING_ON = 0.3
-"""Seconds in which `docker exec` has told the size of its own terminal to the one in the container."""
+"""Seconds until `docker exec` has passed the size of its terminal to the container's terminal."""
 _PUT = 'mkdir -p "${0%/*}" && cat >"$0"'
 _VARIABLES = "X-Daytona-Pty-Envs~"
 
 
 class Toolbox:
-    """The calls that go to a sandbox itself."""
+    """The calls of a sandbox's toolbox."""
 
     def __init__(self, sandboxes: Sandboxes) -> None:
         self._sandboxes = sandboxes
 
     async def execute(self, request: web.Request) -> web.Response:
-        """Run a command by feeding it to a shell; a child that holds the output delays the answer."""
+        """Run a command as the input of a shell. A background child with the open output delays the response."""
         sandbox, body = self._sandboxes.started(request), await request.json()
         try:
             shell = await sandbox.box.start(["sh"], cwd=body.get("cwd") or "", env=body.get("envs"), merge=True)
@@ -96,7 +96,7 @@ class Toolbox:
         return web.json_response({"message": "deleted"})
 
     @staticmethod
-    def _terminal(sandbox: Sandbox, request: web.Request) -> BoxProcess:
+    def _terminal(sandbox: DaytonaSandbox, request: web.Request) -> BoxProcess:
         try:
             return sandbox.terminals[request.match_info["terminal"]]
         except KeyError:
@@ -116,7 +116,7 @@ class Toolbox:
         return web.Response()
 
     @staticmethod
-    async def _put(sandbox: Sandbox, path: str, part: BodyPartReader) -> None:
+    async def _put(sandbox: DaytonaSandbox, path: str, part: BodyPartReader) -> None:
         writer = await sandbox.box.start(["sh", "-c", _PUT, path])
         try:
             with contextlib.suppress(BrokenPipeError):
@@ -136,7 +136,7 @@ class Toolbox:
         return web.Response(body=writer, headers=writer.headers)
 
     @staticmethod
-    async def _append(writer: MultipartWriter, sandbox: Sandbox, path: str) -> None:
+    async def _append(writer: MultipartWriter, sandbox: DaytonaSandbox, path: str) -> None:
         reader = await sandbox.box.start(["cat", "--", path])
         try:
             data = b"".join([piece async for piece in reader.read(STDOUT)])
@@ -153,7 +153,7 @@ class Toolbox:
 
 
 async def _end(process: BoxProcess) -> None:
-    """Free a process; one that has ended is only forgotten, as what it has left in the background goes on."""
+    """Kill a running process, and free it. The background children of an ended process go on."""
     if not process.ended:
         await process.kill()
     process.forget()

@@ -1,4 +1,4 @@
-"""A TCP proxy that gives a link a round-trip time, without making it narrower."""
+"""A TCP proxy that adds a round-trip time at full bandwidth."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ PIECE = 256 * 1024
 
 
 class DelayProxy:
-    """Forwards connections to a port of this machine, each piece later by half the round trip.
+    """Forwards connections to a local port, each piece later by half the round trip.
 
     Args:
-        round_trip: Seconds; with 0 there is no proxy at all.
+        round_trip: Seconds; 0 for no proxy.
     """
 
     def __init__(self, round_trip: float) -> None:
@@ -21,7 +21,7 @@ class DelayProxy:
         self._links: set[asyncio.Task[None]] = set()
 
     async def front(self, port: int) -> int:
-        """Stand in front of a port of this machine, and return the port to connect to instead."""
+        """Start the proxy of a local port, and return the proxy's port."""
         if not self._delay:
             return port
 

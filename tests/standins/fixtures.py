@@ -1,4 +1,4 @@
-"""What tests on a service's stand-in begin with."""
+"""Fixtures of tests on a stand-in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def fixtures_on(
 
     @pytest.fixture
     def make(service: StandIn) -> Iterator[Make]:
-        """Makes environments, which are cleaned up in the end."""
+        """Creates environments, and cleans them up at the end."""
         with environments_of(backend) as make:
             yield make
 

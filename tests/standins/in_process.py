@@ -1,4 +1,4 @@
-"""Pointing a service's client in this process at a stand-in, and the environments that tests make on it."""
+"""Connects a service's client in this process to a stand-in, and creates environments on it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ env.start("sleep 1000")
 
 @contextlib.contextmanager
 def stand_in_for(module: str, image: str | None, close_client: Callable[[], object]) -> Iterator[StandIn]:
-    """Run a stand-in, and point the client of this process at it.
+    """Run a stand-in, and set its environment variables for this process's client.
 
     Args:
         module: The server's module.
-        image: The Docker image that commands run in; None runs them on this machine.
-        close_client: Ends what the client library keeps open for as long as the process lives.
+        image: The Docker image for commands; None to run them on this machine.
+        close_client: Closes the client library's connections.
     """
     with StandIn(module, image) as stand_in, pytest.MonkeyPatch.context() as patch:
         for name, value in stand_in.variables.items():
@@ -58,7 +58,7 @@ def stand_in_for(module: str, image: str | None, close_client: Callable[[], obje
 
 @contextlib.contextmanager
 def environments_of(backend: str) -> Iterator[Make]:
-    """Yield what makes environments of a backend; they are cleaned up after the block."""
+    """Yield a function that creates environments of a backend. They are cleaned up after the block."""
     made: list[BaseEnvironment] = []
 
     def make(**settings: object) -> BaseEnvironment:
@@ -71,16 +71,16 @@ def environments_of(backend: str) -> Iterator[Make]:
 
 
 def use_and_be_killed(backend: str, task: str, how: str, nap: str) -> int:
-    """Have another process make a file and start a process in a sandbox, and kill it.
+    """Start a Python that makes a file and a process in a sandbox, and kill it.
 
     Args:
         backend: The backend.
-        task: What the sandbox is for.
-        how: `kept` for one whose files are to be kept.
-        nap: What the process in the sandbox sleeps for.
+        task: Task of the sandbox.
+        how: `kept` for a sandbox with kept files.
+        nap: Seconds of the sandbox's `sleep`.
 
     Returns:
-        The id of the process that was killed.
+        The id of the killed process.
     """
     words = [sys.executable, "-c", _USE, backend, task, how, nap]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
@@ -90,7 +90,7 @@ def use_and_be_killed(backend: str, task: str, how: str, nap: str) -> int:
 
 
 def use_and_leave(backend: str) -> None:
-    """Have another process use a sandbox and end without a cleanup, and check that it says no more of that than ours.
+    """Start a Python that uses a sandbox and ends without a cleanup, and check that its only warning is ours.
 
     Args:
         backend: The backend.
@@ -103,7 +103,7 @@ def use_and_leave(backend: str) -> None:
 
 
 def threads_of_streams(env: BaseEnvironment) -> int:
-    """Return how many threads more there are for eight processes and as many sessions."""
+    """Return the number of threads added by eight processes and eight sessions."""
     env.execute("true")
     processes, sessions = [], []
     before = running_threads()

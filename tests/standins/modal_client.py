@@ -1,4 +1,4 @@
-"""Pointing the client of Modal in this process at a stand-in, or at the service itself."""
+"""Connects Modal's client in this process to a stand-in or to the service."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from standins.in_process import stand_in_for
 
 
 def modal_stand_in(image: str | None = None) -> AbstractContextManager[StandIn]:
-    """Run a stand-in for this process, see `stand_in_for`. Without an image commands run on this machine."""
+    """Run a stand-in for this process, see `stand_in_for`. Without an image, commands run on this machine."""
     return stand_in_for("standins.modal_server", image, close_client)
 
 
 def close_client() -> None:
-    """Close the client library's connection, which otherwise lives as long as the process."""
+    """Close the client library's connection. Else it lasts until the process's end."""
     import modal
 
     modal.Client.from_env().close()
 
 
 def live_or_skip() -> None:
-    """Skip a test that was asked to run against the service, where there are no credentials."""
+    """Skip a test against the service if there are no credentials."""
     if not os.environ.get("MODAL_TOKEN_ID") or not os.environ.get("MODAL_TOKEN_SECRET"):
         pytest.skip("no credentials of Modal; set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET")

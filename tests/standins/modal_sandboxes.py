@@ -1,4 +1,4 @@
-"""The sandboxes of the stand-in for Modal, and what was asked for them."""
+"""The sandboxes of the stand-in for Modal, and the requests for them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from standins.boxes import Box, Boxes, BoxSpec
 Result = api.GenericResult
 
 
-class Sandbox:
-    """A sandbox from its creation on, also when it has ended."""
+class ModalSandbox:
+    """A sandbox, running or ended."""
 
     def __init__(self, request: api.SandboxCreateV2Request, box: Box, *, first_version: bool) -> None:
-        # By the length of its id the client tells which version's calls a sandbox takes.
+        # The client derives the version of a sandbox's calls from the length of the id.
         self.id = f"sb-{uuid.uuid4().hex[: 22 if first_version else 26]}"
         self.task_id = f"ta-{uuid.uuid4().hex}{'' if first_version else 'V'}"
         self.definition, self.app_id, self.box = request.definition, request.app_id, box
@@ -44,23 +44,23 @@ class Sandbox:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True until the sandbox ends."""
         return not self._ended.is_set()
 
     def end(self, status: Result.GenericStatus.ValueType, exit_code: int) -> None:
-        """Let it end, unless it has already."""
+        """End a running sandbox."""
         if self.running:
             self.result = Result(status=status, exitcode=exit_code)
             self._ended.set()
 
     async def wait(self, timeout: float) -> None:
-        """Wait for its end, at most for so long."""
+        """Wait for the sandbox's end, at most `timeout` seconds."""
         if timeout:
             await asyncio.wait([asyncio.ensure_future(self._ended.wait())], timeout=timeout)
 
     @property
     def info(self) -> api.SandboxInfo:
-        """What a list of sandboxes says of it."""
+        """The sandbox's entry in a list of sandboxes."""
         tags = [api.SandboxTag(tag_name=name, tag_value=value) for name, value in self.tags.items()]
         task = api.TaskInfo(id=self.task_id, result=self.result)
         return api.SandboxInfo(
@@ -73,8 +73,8 @@ class Sandbox:
         )
 
 
-class State:
-    """All that the stand-in knows."""
+class ModalState:
+    """The whole state of the stand-in."""
 
     def __init__(self, boxes: Boxes) -> None:
         self.apps: dict[str, str] = {}
@@ -82,15 +82,15 @@ class State:
         self.image_layers: list[dict[str, object]] = []
         self.snapshots: dict[str, str] = {}
         self.numbers = itertools.count(1)
-        """Those of snapshots: the number of one that is deleted is not given again."""
+        """Numbers of snapshots. The number of a deleted snapshot is not used again."""
         self.secrets: dict[str, dict[str, str]] = {}
         self.volumes: dict[str, str] = {}
-        self.sandboxes: dict[str, Sandbox] = {}
+        self.sandboxes: dict[str, ModalSandbox] = {}
         self.url = ""
         self._boxes = boxes
 
-    async def create(self, request: api.SandboxCreateV2Request, *, first_version: bool = False) -> Sandbox:
-        """Make a sandbox. Names are unique among those of an app that run."""
+    async def create(self, request: api.SandboxCreateV2Request, *, first_version: bool = False) -> ModalSandbox:
+        """Create a sandbox. Names are unique among an app's running sandboxes."""
         definition = request.definition
         if definition.name and self.find(request.app_id, definition.name):
             raise GRPCError(Status.ALREADY_EXISTS, f"Sandbox {definition.name!r} already exists")
@@ -102,18 +102,18 @@ class State:
             memory_mb=definition.resources.memory_mb_max,
             network=definition.network_access.network_access_type != api.NetworkAccess.BLOCKED,
         )
-        sandbox = Sandbox(request, await self._boxes.create(spec), first_version=first_version)
+        sandbox = ModalSandbox(request, await self._boxes.create(spec), first_version=first_version)
         self.sandboxes[sandbox.id] = sandbox
         return sandbox
 
-    def sandbox(self, identifier: str) -> Sandbox:
+    def sandbox(self, identifier: str) -> ModalSandbox:
         """Find a sandbox by its own id or its task's."""
         for sandbox in self.sandboxes.values():
             if identifier in (sandbox.id, sandbox.task_id):
                 return sandbox
         raise GRPCError(Status.NOT_FOUND, f"Sandbox {identifier} not found")
 
-    def find(self, app_id: str, name: str) -> Sandbox | None:
+    def find(self, app_id: str, name: str) -> ModalSandbox | None:
         """Find a running sandbox by name."""
         for sandbox in self.sandboxes.values():
             if sandbox.running and (sandbox.app_id, sandbox.definition.name) == (app_id, name):
@@ -121,14 +121,14 @@ class State:
         return None
 
     def variables(self, sources: Iterable[api.SecretSource]) -> dict[str, str]:
-        """Bring together the variables that secrets hold."""
+        """Return the variables of all secrets."""
         found: dict[str, str] = {}
         for source in sources:
             found.update(self.secrets[source.secret_id] if source.secret_id else source.env.contents)
         return found
 
     def seen(self) -> dict[str, object]:
-        """What clients asked for, without what secrets hold."""
+        """Return the clients' requests, without secrets."""
         return {
             "sandboxes": [
                 {**MessageToDict(s.definition), "id": s.id, "tags": s.tags, "running": s.running}

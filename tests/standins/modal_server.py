@@ -1,4 +1,4 @@
-"""A stand-in for Modal: the calls of its API that sandboxes use, from the client's own protocol definitions.
+"""A stand-in for Modal: the sandboxes' part of the API, from the client's protocol definitions.
 
 PYTHONPATH=tests python -m standins.modal_server [--docker IMAGE]
 """
@@ -24,7 +24,7 @@ from standins.boxes import Boxes
 from standins.control import main
 from standins.delay import DelayProxy
 from standins.faults import Ledger
-from standins.modal_sandboxes import Result, Sandbox, State
+from standins.modal_sandboxes import ModalSandbox, ModalState, Result
 from standins.modal_service import TOKEN_ID, TOKEN_SECRET, Service, jwt
 
 BUILDER = "2025.06"
@@ -34,11 +34,11 @@ NOT_FOUND = Status.NOT_FOUND
 class ControlPlane(Service):
     """Apps, images, secrets, volumes, and the life of sandboxes."""
 
-    def __init__(self, state: State, ledger: Ledger) -> None:
+    def __init__(self, state: ModalState, ledger: Ledger) -> None:
         super().__init__(api.DESCRIPTOR.services_by_name["ModalClient"], ledger)
         self._state = state
         for name in ("GetTaskId", "Wait", "Terminate", "List", "GetFromName", "TagsSet", "TagsGet", "GetTunnels"):
-            # The first version, which sandboxes with a GPU take, has the same calls under other names.
+            # The first version, for sandboxes with a GPU, has the same calls under other names.
             setattr(self, f"Sandbox{name}", getattr(self, f"Sandbox{name}V2"))
 
     def check_caller(self, stream: Stream[Any, Any]) -> None:
@@ -157,7 +157,7 @@ class ControlPlane(Service):
     async def SandboxGetTunnelsV2(self, request: Message) -> Message:
         sandbox = self._state.sandbox(request.sandbox_id)
         tunnels = [
-            # What is behind it would speak TLS, with a certificate that nobody here has.
+            # The real server behind it speaks TLS, with a certificate that is not here.
             api.TunnelData(host=f"{sandbox.id}-{spec.port}.tunnel.invalid", port=443, container_port=spec.port)
             for spec in sandbox.definition.open_ports.ports
         ]
@@ -174,14 +174,14 @@ class ControlPlane(Service):
 class CommandRouter(Service):
     """Commands in sandboxes. A command may be started, and its input written, twice with one effect."""
 
-    def __init__(self, state: State, ledger: Ledger) -> None:
+    def __init__(self, state: ModalState, ledger: Ledger) -> None:
         super().__init__(router.DESCRIPTOR.services_by_name["TaskCommandRouter"], ledger)
         self._state = state
 
     async def sandbox_dies(self, request: Message) -> None:
         await end_by_accident(self._state.sandbox(request.task_id))
 
-    def _sandbox(self, request: Message) -> Sandbox:
+    def _sandbox(self, request: Message) -> ModalSandbox:
         sandbox = self._state.sandbox(request.task_id)
         if not sandbox.running:
             raise GRPCError(NOT_FOUND, "the task has finished")
@@ -256,18 +256,18 @@ def _exit(process: BoxProcess, answer: Any) -> Message:
     return answer(code=process.exit_code) if process.ended else answer()
 
 
-async def end_by_accident(sandbox: Sandbox) -> None:
-    """End a sandbox as when its machine fails."""
+async def end_by_accident(sandbox: ModalSandbox) -> None:
+    """End a sandbox like a failure of its machine."""
     sandbox.end(Result.GENERIC_STATUS_INTERNAL_FAILURE, 1)
     await sandbox.life
 
 
 class ModalServer:
-    """Both services on one port of this machine."""
+    """Both services on one loopback port."""
 
     def __init__(self, boxes: Boxes) -> None:
         self.ledger = Ledger()
-        self.state = State(boxes)
+        self.state = ModalState(boxes)
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -288,7 +288,7 @@ class ModalServer:
 
 @contextlib.asynccontextmanager
 async def serve(boxes: Boxes, proxy: DelayProxy) -> AsyncIterator[ModalServer]:
-    """Serve until the block is left."""
+    """Serve within the block."""
     modal = ModalServer(boxes)
     server = GRPCServer([ControlPlane(modal.state, modal.ledger), CommandRouter(modal.state, modal.ledger)])
     await server.start("127.0.0.1", 0)

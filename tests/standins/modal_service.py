@@ -1,4 +1,4 @@
-"""Serving a protobuf service whole: the calls that a class has, with their faults, and a plain no for all others."""
+"""Serves a protobuf service: a class's calls with injected faults, and UNIMPLEMENTED for all others."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _REFUSALS = {
 
 
 class Service:
-    """A service of Modal. Subclasses have a coroutine, or an asynchronous generator, for each call they serve."""
+    """A service of Modal. Subclasses have a coroutine or an asynchronous generator for each served call."""
 
     def __init__(self, descriptor: ServiceDescriptor, ledger: Ledger) -> None:
         self._descriptor, self._ledger = descriptor, ledger
 
     async def sandbox_dies(self, request: Message) -> None:
-        """End the sandbox that a request is about."""
+        """End the sandbox of a request."""
         raise NotImplementedError
 
     def check_caller(self, stream: Stream[Any, Any]) -> None:
-        """Raise GRPCError where the caller has no business here."""
+        """Raise GRPCError for a caller without valid credentials."""
 
     def __mapping__(self) -> dict[str, Handler]:
         return {
@@ -96,7 +96,7 @@ def _cardinality(method: MethodDescriptor) -> Cardinality:
 
 
 def jwt(lifetime: float = 3600) -> str:
-    """Return a token as the client reads it: unsigned, with the time when it is to be renewed."""
+    """Return an unsigned token with the time of renewal, as the client reads it."""
     parts = ({"alg": "none"}, {"exp": time.time() + lifetime})
     encoded = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts]
     return ".".join([*encoded, "unsigned"])

@@ -1,7 +1,7 @@
-"""A small stand-in for Slurm: `salloc`, `srun`, `scancel` and `squeue` of a cluster that is this machine.
+"""A small stand-in for Slurm: `salloc`, `srun`, `scancel` and `squeue` on this machine as the cluster.
 
-`install` copies this file for each of them into a folder, which holds the jobs too. A step is a process in a
-session of its own, which carries the job's id, as all do that it starts; a job's end kills all that carry it.
+`install` copies this file for each program into a directory, which also has the jobs. A step is a process with its own
+session and a marker variable, the job's id. A job's end kills all processes with the marker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HERE = Path(sys.argv[0]).absolute().parent
 JOBS = HERE / "jobs"
 PROGRAMS = ("salloc", "srun", "scancel", "squeue")
 FULL = "full"
-"""A file of this name beside the programs has jobs wait in the queue."""
+"""Name of a file beside the programs: as long as it exists, jobs wait in the queue."""
 UNKNOWN = "Invalid job id specified"
 
 
@@ -33,7 +33,7 @@ def install(folder: Path) -> None:
 
 
 def option(name: str) -> str:
-    """Return the value of `--name=value` before any `--`; empty if it is not there."""
+    """Return the value of `--name=value` before any `--`; empty if missing."""
     found = [arg.partition("=")[2] for arg in _options() if arg.startswith(f"--{name}=")]
     return found[-1] if found else ""
 
@@ -55,12 +55,12 @@ def state_of(job: str) -> str:
 
 
 def end(job: str, state: str) -> None:
-    """End a job, and all that runs in it."""
+    """End a job, and kill its processes."""
     (JOBS / job / "state").write_text(state)
     mark = f"FAKE_SLURM_JOB={HERE}/{job}\0".encode()
     for _ in range(100):
         found = [path.parent for path in Path("/proc").glob("[0-9]*/environ") if mark in _read(path)]
-        for process in sorted(found, key=_started):  # a shell before its command, of whose end it would tell
+        for process in sorted(found, key=_started):  # a shell before its command, or it would report the command's end
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(process.name), signal.SIGKILL)
         if not found:
@@ -69,7 +69,7 @@ def end(job: str, state: str) -> None:
 
 
 def _started(process: Path) -> int:
-    """Return when a process of /proc began, in ticks; process ids begin again at the end of their range."""
+    """Return a process's start time in ticks. Process ids wrap around, and give no order."""
     fields = _read(process / "stat").rpartition(b")")[2].split()
     return int(fields[19]) if len(fields) > 19 else 0
 
@@ -121,7 +121,7 @@ def srun() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: step.send_signal(number))
     devnull = os.open(os.devnull, os.O_RDWR)
-    for ours in (0, 1, 2):  # their end is the step's alone
+    for ours in (0, 1, 2):  # the step alone holds the streams open
         os.dup2(devnull, ours)
     code = step.wait()
     return code if code >= 0 else 128 - code

@@ -42,6 +42,6 @@ SESSIONS, STEPS = 2, 50
     [(backend, part) for backend, parts in PARTS.items() for part in range(1, parts + 1)],
     ids=lambda value: value.__name__ if callable(value) else value,
 )
-def test_a_session_holds_what_its_commands_have_made_of_it(backend: Backend, part: int, tmp_path: Path) -> None:
+def test_a_session_has_the_state_that_its_commands_have_made(backend: Backend, part: int, tmp_path: Path) -> None:
     with backend(tmp_path) as target:
         run_sessions(target, SESSIONS, STEPS)

@@ -1,4 +1,4 @@
-"""Daytona in short, on a stand-in that runs commands on this machine. In full it is in tests_long/daytona."""
+"""Short tests of the backend daytona on a local stand-in. tests_long/daytona has the full tests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from standins.daytona_client import client, daytona_stand_in
 from standins.faults import Fault
 from standins.fixtures import fixtures_on
+from standins.short_checks import check_a_sandbox_is_shared, check_snapshot_and_fork
 
-from code_execution import execute_code
 from environments import (
     EnvironmentLostError,
     EnvironmentStartError,
@@ -23,21 +23,13 @@ service, home, make = fixtures_on("daytona", daytona_stand_in)
 
 def test_a_session_a_one_shot_a_file_and_a_script_share_a_sandbox_that_ends_with_them(service, make):
     env = make(daytona_env={"GIVEN": "1"})
-    assert env.execute("cd /usr; export MINE=yes; echo $GIVEN; (exit 3)").exit_code == 3
-    assert env.execute("pwd; echo $MINE; cat", stdin="in").output == "/usr\nyes\nin"
-    assert env.execute_oneshot("pwd; echo err >&2", stderr="separate").stderr == "err\n"
-    assert env.execute("sleep 1000", timeout=0.2).timed_out
-    data = bytes(range(256)) * 1000
-    env.write_bytes("~/file", data)
-    assert env.read_bytes("~/file") == data
-    code = "from hermes_tools import double\nprint(double(21))"
-    assert execute_code(code, env=env, tools={"double": lambda number: 2 * number}).output == "42\n"
+    check_a_sandbox_is_shared(env)
     assert [sandbox.id for sandbox in client().list()] == [env.target.id]
     env.cleanup()
     assert list(client().list()) == []
 
 
-def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_is_deleted_is_replaced(service, make):
+def test_a_command_under_a_passing_fault_runs_once_and_a_deleted_sandbox_is_replaced(service, make):
     service.fault("create", Fault.UNAVAILABLE)
     env = make()
     env.execute("true")
@@ -51,13 +43,10 @@ def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_is_deleted
 
 
 def test_a_snapshot_and_a_fork_have_the_files_of_their_sandbox(make):
-    env = make()
-    env.execute("echo here >~/file")
-    with make(image=env.snapshot("short")) as other, env.fork() as fork:
-        assert other.execute("cat ~/file").output == fork.execute("cat ~/file").output == "here\n"
+    check_snapshot_and_fork(make)
 
 
-def test_settings_that_cannot_be_are_refused_by_name():
+def test_wrong_settings_are_refused_by_name():
     rows = [
         ({"container_pids": 5}, UnsupportedError, "container_pids"),
         ({"container_cpu": 1.5}, UnsupportedError, "container_cpu"),
@@ -78,7 +67,7 @@ def test_settings_that_cannot_be_are_refused_by_name():
             create_environment("daytona", **settings)
 
 
-def test_without_credentials_one_sentence_says_what_to_set(monkeypatch):
+def test_missing_credentials_are_an_error_with_the_variables_to_set(monkeypatch):
     monkeypatch.delenv("DAYTONA_API_KEY", raising=False)
     with pytest.raises(EnvironmentStartError, match=r"no credentials: set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN"):
         create_environment("daytona").execute("true")

@@ -45,10 +45,10 @@ def raise_twice(first: int, second: int, call: Callable[[], object]) -> tuple[li
 
 
 class Moments:
-    """Calls that are left at each moment of theirs, and what has to be right after each.
+    """Calls interrupted at each moment, with a check of the loop after each call.
 
     Args:
-        act: Makes a call, in the caller's thread. The resources that it makes are those of `resources`.
+        act: Makes a call in the caller's thread, with resources of its argument.
     """
 
     def __init__(self, act: Callable[[Resources], object]) -> None:

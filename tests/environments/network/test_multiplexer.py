@@ -11,24 +11,21 @@ from collections.abc import Callable
 from unittest import mock
 
 import pytest
+from targets.idle_stream import IdleStream
 from targets.local_proxy import NameTable, local_proxy, rest_of, web
 
 from environments.loop import run
 from environments.network.multiplexer import HEAD, MAX_CONNECTIONS, MAX_FRAME, WINDOW, Multiplexer, TargetConnection
 from environments.output import Channel as Output
-from environments.shell.stream import Receiver, Stream, Terminal
 
 
-class Target(Stream):
-    """A stream into which a test puts what the target sends. It may never take what it is sent."""
+class Target(IdleStream):
+    """A stream whose incoming frames the test supplies. Without `drains`, outgoing frames are never sent."""
 
     def __init__(self, drains: bool = True) -> None:
         self.drains = drains
         self.frames: list[tuple[bytes, int, bytes]] = []
         self.sent = 0
-
-    def _begin(self) -> None:
-        pass
 
     def write(self, data: bytes) -> None:
         if self.ended.done():
@@ -42,37 +39,12 @@ class Target(Stream):
         while not self.drains and not self.ended.done():
             await asyncio.sleep(0.01)
 
-    def close_write(self) -> None:
-        pass
-
-    def pause(self) -> None:
-        pass
-
-    resume = pause
-
-    async def resize(self, terminal: Terminal) -> None:
-        pass
-
-    async def exit_code(self, timeout: float) -> int | None:
-        return 0
-
-    async def close(self) -> None:
-        self._end()
-
     def deliver(self, kind: bytes, number: int = 0, data: bytes = b"") -> None:
         self.receiver.data_received(Output.STDOUT, HEAD.pack(kind, number, len(data)) + data)
 
-    @property
-    def receiver(self) -> Receiver:
-        return self._receiver  # type: ignore[no-any-return, attr-defined]
-
-    @receiver.setter
-    def receiver(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-
 
 def run_multiplexer(test: Callable[[Multiplexer, Target], object], drains: bool = True, serve: object = None) -> Target:
-    """Run a test on the loop, with a channel that is ready, and return its target."""
+    """Run a test on the loop with a ready multiplexer; return the test's target."""
 
     async def echo(connection: TargetConnection) -> None:
         while data := await connection.read():

@@ -22,7 +22,7 @@ def _known_secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[True, False], ids=["redacting", "not redacting"])
 def env(request: pytest.FixtureRequest, path: Path) -> Iterator[BaseEnvironment]:
-    """An environment, of which a model may see secrets or not."""
+    """Start recorded environments with and without redaction of results."""
     with create_environment("local", record=path, redact_secrets=request.param) as env:
         yield env
 
@@ -66,7 +66,7 @@ def test_a_secret_that_becomes_known_while_a_command_runs_is_taken_out_of_its_ou
     assert RunRecord(path).one("command")["output"] == "[REDACTED:LEARNT]\n"
 
 
-def test_a_secret_that_is_cut_through_is_taken_out(env: BaseEnvironment, path: Path):
+def test_a_secret_at_the_cut_of_a_long_output_is_taken_out(env: BaseEnvironment, path: Path):
     for before in (32 * 1024 - 8, 32 * 1024 - 20):
         env.execute(f"printf '%0{before}d' 0; printf %s {SECRET}; printf '%0100000d' 0")
     for seen in RunRecord(path).kind("command"):

@@ -1,4 +1,4 @@
-"""The spans and measurements that OpenTelemetry gets."""
+"""Spans and measurements for OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECRET = "hunter2-hunter2-hunter2"
 
 
 class Collected:
-    """What has been told so far."""
+    """The spans and measurements so far."""
 
     def __init__(self) -> None:
         self._spans = InMemorySpanExporter()
@@ -35,7 +35,7 @@ class Collected:
 
     @property
     def spans(self) -> tuple[ReadableSpan, ...]:
-        """The spans that have ended, in that order."""
+        """The ended spans, in the order of their ends."""
         return self._spans.get_finished_spans()
 
     def span(self, name: str) -> ReadableSpan:
@@ -44,7 +44,7 @@ class Collected:
         return found
 
     def way_down(self, span: ReadableSpan) -> list[str]:
-        """Return the names from the outermost span to this one."""
+        """Return the names from the outermost span down to a span."""
         known = {each.context.span_id: each for each in self.spans}
         return [*(self.way_down(known[span.parent.span_id]) if span.parent else []), span.name]
 
@@ -63,7 +63,7 @@ class Collected:
 
 @pytest.fixture
 def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collected]:
-    """A program that has set OpenTelemetry up."""
+    """Set OpenTelemetry up, as a program does."""
     collected = Collected()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: collected.tracers)
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: collected.meters)
@@ -84,11 +84,15 @@ def test_a_command_and_the_start_it_waits_for_are_spans(env: BaseEnvironment, co
         env.execute("echo out; exit 3", cwd="/")
     command, start = collected.span("command local"), collected.span("start local")
     assert collected.way_down(start) == ["outer", "command local", "start local"]
-    told = dict(command.attributes or {})
-    assert told["hermes.backend"] == "local" and told["hermes.task"] == "mine" and told["hermes.way"] == "session"
-    assert told["process.exit.code"] == 3 and told["process.working_directory"] == "/"
-    assert told["hermes.output.size"] == 4 and told["hermes.status"] == told["error.type"] == "error"
-    assert float(str(told["hermes.waited"])) > 0 and command.status.status_code is trace.StatusCode.ERROR
+    exported = dict(command.attributes or {})
+    assert (
+        exported["hermes.backend"] == "local"
+        and exported["hermes.task"] == "mine"
+        and exported["hermes.way"] == "session"
+    )
+    assert exported["process.exit.code"] == 3 and exported["process.working_directory"] == "/"
+    assert exported["hermes.output.size"] == 4 and exported["hermes.status"] == exported["error.type"] == "error"
+    assert float(str(exported["hermes.waited"])) > 0 and command.status.status_code is trace.StatusCode.ERROR
     assert start.status.status_code is trace.StatusCode.UNSET and "error.type" not in (start.attributes or {})
     assert command.instrumentation_scope.name == "hermes_environments" and command.instrumentation_scope.version
 
@@ -101,12 +105,12 @@ def test_a_span_that_a_tool_makes_stands_between_its_call_and_its_command(env: B
     execute_code("import hermes_tools\nhermes_tools.tool()", env=env, tools={"tool": tool})
     command, call = collected.span("command local"), collected.span("execute_tool tool")
     assert collected.way_down(command) == ["script local", "execute_tool tool", "inner", "command local"]
-    told = dict(call.attributes or {})
-    assert (told["gen_ai.operation.name"], told["gen_ai.tool.name"]) == ("execute_tool", "tool")
+    exported = dict(call.attributes or {})
+    assert (exported["gen_ai.operation.name"], exported["gen_ai.tool.name"]) == ("execute_tool", "tool")
     assert dict(collected.span("script local").attributes or {})["hermes.script.tool_calls"] == 1
 
 
-def test_a_process_is_a_span_to_its_end_and_not_what_comes_behind_it_in(env: BaseEnvironment, collected: Collected):
+def test_a_process_is_a_span_and_not_the_parent_of_later_commands(env: BaseEnvironment, collected: Collected):
     process = env.start("read line; exit 4")
     env.execute("true")
     assert collected.way_down(collected.span("command local")) == ["command local"]
@@ -116,7 +120,7 @@ def test_a_process_is_a_span_to_its_end_and_not_what_comes_behind_it_in(env: Bas
     assert dict(collected.span("process local").attributes or {})["process.exit.code"] == 4
 
 
-def test_what_happens_at_one_moment_is_an_event_of_the_span(collected: Collected):
+def test_an_event_without_duration_is_an_event_of_the_span(collected: Collected):
     for asked in (False, True):
         with (
             create_environment("local", telemetry_text=asked) as env,
@@ -128,7 +132,7 @@ def test_what_happens_at_one_moment_is_an_event_of_the_span(collected: Collected
         assert dict(event.attributes or {}) == ({"hermes.host": "example.org", "hermes.port": 443} if asked else {})
 
 
-def test_what_raises_has_the_class_of_its_error(env: BaseEnvironment, collected: Collected):
+def test_a_failed_operation_has_the_class_of_its_error(env: BaseEnvironment, collected: Collected):
     env.gate.before_command = lambda request: "never"
     with pytest.raises(DeniedError):
         env.execute("true")
@@ -142,20 +146,20 @@ def test_what_raises_has_the_class_of_its_error(env: BaseEnvironment, collected:
     assert command.status.description == "denied"
 
 
-def test_no_text_is_told_unless_it_is_asked_for_and_then_none_that_is_secret(collected: Collected, tmp_path: Path):
+def test_texts_are_exported_only_on_request_and_without_secrets(collected: Collected, tmp_path: Path):
     for asked in (False, True):
         with create_environment("local", telemetry_text=asked) as env:
             env.execute(f"echo first-text {SECRET}")
             execute_code(f"print('second-text {SECRET}')", env=env)
             env.write_bytes(f"{tmp_path}/third-text", b"")
-        told = str([(each.name, dict(each.attributes or {}), each.status.description) for each in collected.spans])
-        assert SECRET not in told
-        assert [word in told for word in ("first-text", "second-text", "third-text")] == [asked] * 3
+        exported = str([(each.name, dict(each.attributes or {}), each.status.description) for each in collected.spans])
+        assert SECRET not in exported
+        assert [word in exported for word in ("first-text", "second-text", "third-text")] == [asked] * 3
     last = [each for each in collected.spans if each.name == "command local"][-1]
     assert dict(last.attributes or {})["process.command_line"] == "echo first-text [REDACTED:MY_SERVICE_TOKEN]"
 
 
-def test_how_long_how_many_and_how_much_is_measured(env: BaseEnvironment, collected: Collected, tmp_path: Path):
+def test_durations_counts_and_sizes_are_measured(env: BaseEnvironment, collected: Collected, tmp_path: Path):
     env.execute("printf 12345")
     env.execute("exit 1")
     env.write_bytes(str(tmp_path / "measured"), b"123")
@@ -174,13 +178,13 @@ def test_how_long_how_many_and_how_much_is_measured(env: BaseEnvironment, collec
 
 
 class FailingExporter(SpanProcessor):
-    """Fails with each span that ends."""
+    """A span processor that fails at the end of each span."""
 
     def on_end(self, span: ReadableSpan) -> None:
         raise ZeroDivisionError
 
 
-def test_an_exporter_that_fails_fails_nothing_else(
+def test_a_failing_exporter_fails_nothing_else(
     env: BaseEnvironment, collected: Collected, caplog: pytest.LogCaptureFixture
 ):
     collected.tracers.add_span_processor(FailingExporter())
@@ -188,7 +192,7 @@ def test_an_exporter_that_fails_fails_nothing_else(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_it_is_not_even_imported_by_us():
+def test_opentelemetry_is_not_imported_by_the_package():
     code = (
         "import sys; from environments import create_environment\n"
         "with create_environment('local') as env: env.execute('true')\n"

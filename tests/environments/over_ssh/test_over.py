@@ -1,4 +1,4 @@
-"""The setting `over`: which backend leads to the machine that another one's engine is on."""
+"""The setting `over`: the backend that leads to the engine's machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Configure = Callable[[str], None]
 
 @pytest.fixture(autouse=True)
 def _nothing_configured(configure: Configure) -> None:
-    """Keep what this machine has set out of it."""
+    """Hide the configuration of this machine."""
 
 
 def test_the_settings_of_both_backends_hold(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,14 +28,14 @@ def test_the_settings_of_both_backends_hold(configure: Configure, monkeypatch: p
         assert again == settings
 
 
-def test_a_backend_that_leads_to_no_engine_is_refused_with_those_that_do() -> None:
+def test_a_wrong_value_of_over_is_refused_with_the_allowed_values() -> None:
     for backend in ("docker", "singularity"):
         for over in ("shh", "docker", "local", "nowhere"):
             with pytest.raises(SettingsError, match=f"over: '{over}' does not lead .* allowed: ssh"):
                 create_environment(backend, over=over)
 
 
-def test_a_backend_without_an_engine_is_had_over_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_without_an_engine_refuses_over(monkeypatch: pytest.MonkeyPatch) -> None:
     for backend in ("local", "bubblewrap", "ssh", "modal", "daytona"):
         monkeypatch.setenv("TERMINAL_ENV", backend)
         monkeypatch.delenv("TERMINAL_OVER", raising=False)
@@ -55,7 +55,7 @@ def test_settings_that_mean_this_machine_are_refused() -> None:
             create_environment("docker", over="ssh", ssh_host="there", **{name: True})
 
 
-def test_what_is_configured_for_one_backend_is_not_meant_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_over_of_a_configured_backend_does_not_hold_for_a_backend_in_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_ENV", "docker")
     monkeypatch.setenv("TERMINAL_OVER", "ssh")
     assert load_settings("local").over is None

@@ -1,4 +1,4 @@
-"""Environments that are lent: how many, for how long, in which order, and in what state."""
+"""Leases of a pool: number, duration, order, and the state of environments."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-# Lending.
+# Leases.
 
 
-def test_each_borrower_has_an_environment_that_nobody_has_used(make) -> None:
+def test_each_borrower_has_an_unused_environment(make) -> None:
     pool = make(min=1, max=2)
     assert idle(pool, 1)
     tasks = set()
@@ -55,7 +55,7 @@ def test_settings_may_be_given_in_every_form() -> None:
             assert env.settings.timeout == (7 if isinstance(settings, dict) else 180)
 
 
-def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None:
+def test_waiting_borrowers_are_served_in_order(make) -> None:
     pool = make(max=1)
     served: list[int] = []
     with all_leased(pool):
@@ -71,7 +71,7 @@ def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None
 # Waiting.
 
 
-def test_a_wait_has_an_end(make) -> None:
+def test_a_wait_has_a_time_limit(make) -> None:
     pool = make(max=1)
     says = "no environment of the pool was free for 0[.]05 s; wait longer"
     with all_leased(pool), pytest.raises(StartStoppedError, match=says) as error, pool.environment(timeout=0.05):
@@ -98,10 +98,10 @@ def test_a_wait_ends_with_the_scope_or_the_limit_of_its_thread_or_an_event(make)
         assert isinstance(by_scope, CallCancelledError) and isinstance(by_event, CallCancelledError)
         assert isinstance(by_limit, StartStoppedError) and by_limit.timed_out
         assert pool.stats().waiting == 1
-    assert last.join() == "works\n", "the others' places were given up"
+    assert last.join() == "works\n", "the others have left the queue"
 
 
-def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(scripted_pool, starts) -> None:
+def test_a_start_for_a_borrower_that_has_left_serves_the_next_one(scripted_pool, starts) -> None:
     starts.may_start.clear()
     pool, event = scripted_pool(max=1), threading.Event()
     first = LeaseThread(pool, interrupt=event)
@@ -113,24 +113,24 @@ def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(scripted_pool
     assert starts.tries == 1
 
 
-# What becomes of those that nobody has.
+# Idle environments.
 
 
-def test_idle_ones_above_min_go(make) -> None:
+def test_idle_environments_above_min_are_ended(make) -> None:
     pool = make(min=1, max=4, idle=0.0, uses=100)
     with all_leased(pool, 3) as envs:
         assert len(set(envs)) == 3
     assert until(lambda: pool.stats().idle == 1 and pool.stats().ending == pool.stats().starting == 0)
 
 
-def test_one_that_is_lost_while_nobody_has_it_is_replaced(scripted_pool, starts) -> None:
+def test_an_idle_environment_that_is_lost_is_replaced(scripted_pool, starts) -> None:
     pool = scripted_pool(min=1, max=2)
     assert idle(pool, 1)
     starts.lose()
     assert until(lambda: pool.stats().started == 2 and pool.stats().idle == 1)
 
 
-def test_one_that_is_lost_is_not_lent(scripted_pool, starts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_environment_is_not_lent(scripted_pool, starts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ScriptedStartEnvironment, "look_interval", LONG)
     pool = scripted_pool(min=2, max=3)
     assert idle(pool, 2)
@@ -140,7 +140,7 @@ def test_one_that_is_lost_is_not_lent(scripted_pool, starts, monkeypatch: pytest
     assert pool.stats().started > 2
 
 
-def test_one_that_a_service_has_lost_is_not_lent(make) -> None:
+def test_an_environment_lost_by_its_service_is_not_lent(make) -> None:
     pool = make({"backend": f"{PerCommandLocal.__module__}:PerCommandLocal"}, min=1, max=2)
     with pool.environment() as env:
         assert env.execute("echo works").output == "works\n"
@@ -155,7 +155,7 @@ def test_one_that_a_service_has_lost_is_not_lent(make) -> None:
 # Several uses.
 
 
-def test_one_that_is_used_again_has_files_and_nothing_else_of_the_use_before(make, tmp_path: Path, nap: str) -> None:
+def test_a_reused_environment_has_files_and_nothing_else_of_its_last_use(make, tmp_path: Path, nap: str) -> None:
     pool = make(max=1, uses=2)
     with pool.environment() as first:
         first.execute(f"export LEFT=something; cd /; sleep {nap} & (setsid sleep {nap} &); echo kept >{tmp_path}/kept")
@@ -169,10 +169,10 @@ def test_one_that_is_used_again_has_files_and_nothing_else_of_the_use_before(mak
         assert second.passthrough.names == ()
     with pool.environment() as third:
         assert third is not first
-        assert third.execute("cat kept").output == "kept\n", "the directory is this machine's, whoever works in it"
+        assert third.execute("cat kept").output == "kept\n", "the directory of this machine stays"
 
 
-def test_one_that_is_broken_is_not_lent_again(scripted_pool, starts) -> None:
+def test_a_broken_environment_is_not_lent_again(scripted_pool, starts) -> None:
     pool = scripted_pool(max=1, uses=9)
     for harm in (lambda env: env.cleanup(), lambda env: starts.lose(), lambda env: None):
         with pool.environment() as env:
@@ -183,7 +183,7 @@ def test_one_that_is_broken_is_not_lent_again(scripted_pool, starts) -> None:
 # The end.
 
 
-def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(scripted_pool, starts, nap: str) -> None:
+def test_close_ends_all_environments_and_fails_all_waits(scripted_pool, starts, nap: str) -> None:
     before = running_threads()
     pool = scripted_pool(min=1, max=3)
     assert idle(pool, 1)
@@ -191,7 +191,7 @@ def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(scr
     runs = threading.Event()
     lent = LeaseThread(pool, lambda env: runs.set() or env.execute(f"sleep {nap}"))
     assert until(runs.is_set)
-    assert until(lambda: starts.starting == 1), "which is the one that is kept ready"
+    assert until(lambda: starts.starting == 1), "the start of the next idle environment"
     waiting = [LeaseThread(pool) for _ in range(3)]
     assert until(lambda: pool.stats().waiting == 3)
     pool.close()
@@ -206,10 +206,12 @@ def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(scr
 
 
 class Alarm(BaseException):
-    """What a signal's handler raises."""
+    """Raised by the signal handler."""
 
 
-def test_a_close_goes_on_when_its_caller_is_cut_short(scripted_pool, starts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_close_goes_on_after_an_exception_in_its_caller(
+    scripted_pool, starts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pool = scripted_pool(min=1)
     assert idle(pool, 1)
     may_end = threading.Event()
@@ -222,12 +224,12 @@ def test_a_close_goes_on_when_its_caller_is_cut_short(scripted_pool, starts, mon
             pool.close()
     assert starts.up == 1
     may_end.set()
-    assert until(lambda: starts.up == 0), "nobody has called it again"
+    assert until(lambda: starts.up == 0), "without a second call"
     pool.close()
     assert pool.stats().ending == 0
 
 
-def test_a_start_that_raises_anything_is_told_to_the_one_who_waits(scripted_pool, starts, monkeypatch) -> None:
+def test_any_exception_of_a_start_is_raised_for_the_waiting_borrower(scripted_pool, starts, monkeypatch) -> None:
     def leaves(_: object) -> None:
         raise SystemExit("a callback has called sys.exit")
 
@@ -239,8 +241,8 @@ def test_a_start_that_raises_anything_is_told_to_the_one_who_waits(scripted_pool
     assert LeaseThread(pool).join() == "works\n"
 
 
-def test_nothing_is_left_behind_a_pool(make) -> None:
-    make().close()  # the loop thread keeps its descriptors
+def test_a_closed_pool_leaves_nothing(make) -> None:
+    make().close()  # starts the loop thread, whose descriptors stay open
     descriptors = open_descriptors()
     with make(min=4, max=8) as pool, ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: LeaseThread(pool).join(), range(16)))
@@ -249,7 +251,7 @@ def test_nothing_is_left_behind_a_pool(make) -> None:
     assert (stats.idle, stats.lent, stats.starting, stats.ending, stats.waiting) == (0, 0, 0, 0, 0)
 
 
-def test_a_pool_without_anything_to_do_has_no_thread_of_its_own(make) -> None:
+def test_an_idle_pool_has_no_thread_of_its_own(make) -> None:
     before = running_threads()
     pool = make(min=8, max=8)
     assert idle(pool, 8)
@@ -277,10 +279,10 @@ def test_a_forked_child_ends_nothing_of_its_parents(make) -> None:
     assert idle(pool, 1)
 
 
-# Its numbers.
+# Arguments.
 
 
-def test_a_number_that_cannot_be_is_refused(make) -> None:
+def test_an_invalid_number_is_refused(make) -> None:
     rows = [
         ({"min": -1}, "min is -1; give at least 0"),
         ({"max": 0}, "max is 0; give a number from 1 on"),

@@ -1,4 +1,4 @@
-"""Environments whose core is tested without an engine."""
+"""Environments on this machine, for tests of shells without an engine."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from environments import BaseEnvironment
 
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[BaseEnvironment]:
-    """This machine."""
+    """Start an environment on this machine."""
     with local(tmp_path) as made:
         yield made
 
 
 @pytest.fixture(params=WAYS, ids=lambda make: make.__name__)
 def each_way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    """This machine, by each of the ways that a shell can be had."""
+    """Start environments on this machine, with each way to run a shell."""
     with request.param(tmp_path) as made:
         yield made
 
 
 @pytest.fixture(params=(local, without_bash), ids=lambda make: make.__name__)
 def bash_or_sh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    """This machine, with bash and with a plain sh. The first has file methods of its own."""
+    """Start environments on this machine, with bash and with a plain sh. The first has its own file methods."""
     with request.param(tmp_path) as made:
         yield made

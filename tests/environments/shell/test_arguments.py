@@ -1,4 +1,4 @@
-"""Wrong arguments: an error of the right kind, that names the argument."""
+"""Wrong arguments: errors of the right kind with the argument's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments import BaseEnvironment
 
 Row = tuple[type[Exception], str, dict[str, Any]]
 
-OF_A_COMMAND: list[Row] = [
+COMMAND_ROWS: list[Row] = [
     (TypeError, "command", {"command": b"true"}),
     (TypeError, "command", {"command": None}),
     (ValueError, "NUL", {"command": "echo \0"}),
@@ -34,8 +34,8 @@ OF_A_COMMAND: list[Row] = [
     (ValueError, "env", {"env": {"A B": "1"}}),
     (ValueError, "env", {"env": {"A": "\0"}}),
 ]
-"""They hold for all three ways to run a command."""
-OF_A_RESULT: list[Row] = [
+"""Wrong arguments of execute, execute_oneshot and start."""
+RESULT_ROWS: list[Row] = [
     (TypeError, "timeout", {"timeout": "3"}),
     (TypeError, "timeout", {"timeout": True}),
     (ValueError, "timeout", {"timeout": 0}),
@@ -50,7 +50,7 @@ OF_A_RESULT: list[Row] = [
     (ValueError, "max_output_bytes", {"max_output_bytes": 0}),
     (TypeError, "interrupt", {"interrupt": True}),
 ]
-OF_A_PROCESS: list[Row] = [
+PROCESS_ROWS: list[Row] = [
     (ValueError, "stdin", {"stdin": "closed"}),
     (ValueError, "stdin", {"stdin": None}),
     (ValueError, "rows", {"pty": True, "rows": 0}),
@@ -59,7 +59,7 @@ OF_A_PROCESS: list[Row] = [
     (ValueError, "grace", {"grace": -1}),
     (TypeError, "grace", {"grace": None}),
 ]
-OF_A_SESSION: list[Row] = [
+SESSION_ROWS: list[Row] = [
     (ValueError, "name", {"name": ""}),
     (ValueError, "name", {"name": "default"}),
     (TypeError, "name", {"name": 3}),
@@ -75,15 +75,15 @@ def raises(kind: type[Exception], says: str, call: Callable[[], object]) -> bool
     return False
 
 
-def test_of_each_call(env: BaseEnvironment) -> None:
+def test_wrong_arguments_of_commands_and_sessions_are_errors(env: BaseEnvironment) -> None:
     command = {"command": "true"}
     failed = [
         (call.__name__, row)
         for call, rows, given in (
-            (env.execute, OF_A_COMMAND + OF_A_RESULT, command),
-            (env.execute_oneshot, OF_A_COMMAND + OF_A_RESULT, command),
-            (env.start, OF_A_COMMAND + OF_A_PROCESS, command),
-            (env.session, OF_A_SESSION, {}),
+            (env.execute, COMMAND_ROWS + RESULT_ROWS, command),
+            (env.execute_oneshot, COMMAND_ROWS + RESULT_ROWS, command),
+            (env.start, COMMAND_ROWS + PROCESS_ROWS, command),
+            (env.session, SESSION_ROWS, {}),
         )
         for row in rows
         if not raises(row[0], row[1], lambda call=call, row=row, given=given: call(**{**given, **row[2]}))  # type: ignore[misc]
@@ -92,7 +92,7 @@ def test_of_each_call(env: BaseEnvironment) -> None:
     assert env.execute("echo fine").output == "fine\n"
 
 
-def test_of_a_file(env: BaseEnvironment) -> None:
+def test_wrong_arguments_of_file_methods_are_errors(env: BaseEnvironment) -> None:
     rows: list[tuple[type[Exception], str, Callable[[], object]]] = [
         (TypeError, "path", lambda: env.write_bytes(3, b"")),  # type: ignore[arg-type]
         (ValueError, "path", lambda: env.write_bytes("", b"")),
@@ -104,8 +104,8 @@ def test_of_a_file(env: BaseEnvironment) -> None:
     assert [number for number, row in enumerate(rows) if not raises(*row)] == []
 
 
-def test_of_a_process_that_was_started(env: BaseEnvironment) -> None:
-    process = env.start("cat; sleep 1")  # that it goes on when its input has been closed
+def test_wrong_arguments_of_process_methods_are_errors(env: BaseEnvironment) -> None:
+    process = env.start("cat; sleep 1")  # runs on after its input is closed
     with pytest.raises(TypeError, match="data"):
         process.write(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="rows"):

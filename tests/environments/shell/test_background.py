@@ -1,4 +1,4 @@
-"""What commands leave in the background: it is read and dropped, and reaches no later command and none of ours."""
+"""Background children of commands: their output is read and dropped, and reaches no later command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from environments.shell.process import Processes
 NOISE = "(while :; do echo noise; echo noise >&2; sleep .01; done) &"
 
 
-def _after(env: BaseEnvironment) -> None:
+def _check_clean_output(env: BaseEnvironment) -> None:
     for command in ("echo clean; sleep .05", "sleep .05; echo clean"):
         for stderr in ("merge", "separate"):
             result = env.execute(command, stderr=stderr)
@@ -27,20 +27,22 @@ def _after(env: BaseEnvironment) -> None:
             assert (result.output, result.stderr or "") == ("clean\n", "")
 
 
-def test_its_output_reaches_no_later_command(env: BaseEnvironment) -> None:
+def test_output_of_a_background_child_reaches_no_later_command(env: BaseEnvironment) -> None:
     env.execute("plain=1")
     for run in (env.execute, env.execute_oneshot):
         assert run(f"{NOISE} echo ok", stderr="separate").output.replace("noise\n", "") == "ok\n"
-        _after(env)
+        _check_clean_output(env)
     assert env.execute("echo $plain").output == "1\n"
 
 
 @pytest.mark.parametrize("way", ["execute", "execute_oneshot"])
-def test_nor_does_that_of_a_child_that_has_closed_all_but_its_output(way: str, env: BaseEnvironment) -> None:
+def test_output_of_a_child_that_has_closed_all_other_descriptors_reaches_no_later_command(
+    way: str, env: BaseEnvironment
+) -> None:
     env.execute("plain=1")
     getattr(env, way)(f'(for i in {{3..255}}; do eval "exec $i>&-"; done; {NOISE})')
-    time.sleep(0.2)  # in which it prints, while no command runs
-    _after(env)
+    time.sleep(0.2)  # the child prints while no command runs
+    _check_clean_output(env)
     assert env.execute("echo $plain").output == "1\n"
 
 
@@ -56,24 +58,26 @@ def test_jobs_of_the_session_stay_its_jobs(env: BaseEnvironment) -> None:
     env.execute(f"{NOISE} echo ok")
     env.execute("echo between")
     assert env.execute("jobs | grep -c Running; kill %1; wait; echo gone").output.endswith("1\ngone\n")
-    _after(env)
+    _check_clean_output(env)
 
 
-def test_whoever_is_told_of_an_end_harms_nothing(env: BaseEnvironment, caplog: pytest.LogCaptureFixture) -> None:
-    told: list[int | None] = []
+def test_an_error_of_a_done_callback_is_logged_and_harms_nothing(
+    env: BaseEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes: list[int | None] = []
 
     def fail(exit_code: int | None) -> None:
-        raise RuntimeError("of the one who is told")
+        raise RuntimeError("of a callback")
 
     process = env.start("read -r word; exit 3")
     process.add_done_callback(fail)
-    process.add_done_callback(told.append)
+    process.add_done_callback(codes.append)
     process.write("go\n")
     assert process.wait(30) == 3
     process.add_done_callback(fail)
-    env.cleanup()  # which waits for the thread of the process
-    assert told == [3]
-    assert caplog.text.count("RuntimeError: of the one who is told") == 2
+    env.cleanup()  # waits for the thread of the process
+    assert codes == [3]
+    assert caplog.text.count("RuntimeError: of a callback") == 2
 
 
 def test_a_shell_that_ends_is_read_to_its_end_although_its_output_has_moved(bash_or_sh: BaseEnvironment) -> None:
@@ -84,8 +88,8 @@ def test_a_shell_that_ends_is_read_to_its_end_although_its_output_has_moved(bash
         assert bash_or_sh.execute("echo $KEPT").output == f"{number}\n"
 
 
-class _Waiting:
-    """A sink that takes nothing until the start has returned."""
+class _BlockingSink:
+    """A sink that blocks until the test releases it."""
 
     separate = False
 
@@ -97,10 +101,10 @@ class _Waiting:
         assert self.may_take.wait(60)
 
 
-def test_a_start_that_is_cancelled_does_not_wait_for_a_sink_that_waits_for_it(
+def test_a_cancelled_start_does_not_wait_for_its_sink(
     env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch, nap: str
 ) -> None:
-    sink, scope, start = _Waiting(), CancelScope(), Processes.start
+    sink, scope, start = _BlockingSink(), CancelScope(), Processes.start
 
     async def start_and_cancel(*args: Any) -> Any:
         process = await start(*args)
@@ -116,7 +120,7 @@ def test_a_start_that_is_cancelled_does_not_wait_for_a_sink_that_waits_for_it(
     sink.may_take.set()
 
 
-def test_an_option_that_start_does_not_have_is_an_error_that_names_those_it_has(env: BaseEnvironment) -> None:
+def test_an_unknown_option_of_start_is_an_error_that_names_the_known_ones(env: BaseEnvironment) -> None:
     for start in (env.start, env.internal.start):
         with pytest.raises(TypeError, match=r"unexpected keyword argument 'timeout'; start has cwd, env, .*, grace"):
             start("true", timeout=5)
@@ -128,6 +132,6 @@ def test_an_environment_that_ends_right_behind_a_script_leaves_no_task(caplog: p
         with create_environment("local") as env:
             env.internal.start("sleep 0.003", stdin="none").wait(60)
         del env
-    time.sleep(0.2)  # in which the shell that is opened soon would be
+    time.sleep(0.2)  # by then a spare shell would have been opened
     gc.collect()
     assert caplog.messages == []

@@ -1,4 +1,4 @@
-"""How a command may be asked for: what the contract's own checks leave open."""
+"""Arguments and interruption of commands, beyond the conformance checks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from environments.conformance.check import wait_until
 from environments.local.environment import LocalEnvironment
 
 
-class OneBeside(LocalEnvironment):
-    """This machine, as one that allows two shells at once: the session's, and one beside it."""
+class TwoStreams(LocalEnvironment):
+    """This machine, with a limit of two shells at once: the session's and another."""
 
     max_streams = 2
 
 
 @pytest.fixture
-def one_beside(tmp_path: Path) -> Iterator[BaseEnvironment]:
-    with OneBeside(load_settings("local", cwd=str(tmp_path))) as made:
+def two_streams(tmp_path: Path) -> Iterator[BaseEnvironment]:
+    with TwoStreams(load_settings("local", cwd=str(tmp_path))) as made:
         yield made
 
 
@@ -84,24 +84,24 @@ def test_a_cap_may_be_larger_than_that_of_the_settings(tmp_path: Path) -> None:
 
 
 def test_a_callback_may_take_the_channel_by_name_or_not_at_all(env: BaseEnvironment) -> None:
-    heard: list[object] = []
+    received: list[object] = []
 
     def by_name(piece: str, *, channel: str = "?") -> None:
-        heard.append((piece, channel))
+        received.append((piece, channel))
 
-    for listen in (by_name, heard.append, lambda piece, unused=None: heard.append((piece, unused))):
+    for listen in (by_name, received.append, lambda piece, unused=None: received.append((piece, unused))):
         env.execute("echo a; sleep 0.1; echo b >&2", stderr="separate", on_output=listen)
-    assert heard == [("a\n", "stdout"), ("b\n", "stderr"), "a\n", "b\n", ("a\n", None), ("b\n", None)]
+    assert received == [("a\n", "stdout"), ("b\n", "stderr"), "a\n", "b\n", ("a\n", None), ("b\n", None)]
 
 
 @pytest.mark.parametrize("by", ["event", "scope"])
-def test_who_waits_for_one_of_few_shells_may_be_interrupted(one_beside: BaseEnvironment, by: str) -> None:
-    holder = one_beside.start("read -r word")
+def test_a_wait_for_one_of_few_shells_can_be_interrupted(two_streams: BaseEnvironment, by: str) -> None:
+    holder = two_streams.start("read -r word")
     event, scope, results = threading.Event(), CancelScope(), list[CommandResult]()
 
     def work() -> None:
         with scope.active():
-            results.append(one_beside.execute_oneshot("echo ran", interrupt=event if by == "event" else None))
+            results.append(two_streams.execute_oneshot("echo ran", interrupt=event if by == "event" else None))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -112,11 +112,11 @@ def test_who_waits_for_one_of_few_shells_may_be_interrupted(one_beside: BaseEnvi
     thread.join(30)
     assert [(result.interrupted, result.output) for result in results] == [(True, "")]
     holder.kill()
-    assert one_beside.execute_oneshot("echo works").output == "works\n"
+    assert two_streams.execute_oneshot("echo works").output == "works\n"
 
 
 class Alarm(Exception):
-    """What the signal raises."""
+    """Raised by the signal handler."""
 
 
 def start_and_wait(env: BaseEnvironment) -> None:
@@ -126,17 +126,17 @@ def start_and_wait(env: BaseEnvironment) -> None:
 @pytest.mark.parametrize(
     "call", [lambda env: env.execute_oneshot("sleep 0.03"), start_and_wait], ids=["execute_oneshot", "start"]
 )
-def test_an_exception_at_any_moment_takes_none_of_few_shells(
-    one_beside: BaseEnvironment, call: Callable[[BaseEnvironment], object]
+def test_an_exception_at_any_moment_leaks_none_of_few_shells(
+    two_streams: BaseEnvironment, call: Callable[[BaseEnvironment], object]
 ) -> None:
-    call(one_beside)
+    call(two_streams)
     with raising_at(signal.SIGALRM, Alarm):
         for milliseconds in range(1, 50, 3):
             with contextlib.suppress(Alarm):
                 signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
-                call(one_beside)
-                signal.setitimer(signal.ITIMER_REAL, 0)  # within, as the alarm may come just before
-            assert one_beside.execute_oneshot("echo on", timeout=60).output == "on\n"
+                call(two_streams)
+                signal.setitimer(signal.ITIMER_REAL, 0)  # in the block: the alarm may come just before
+            assert two_streams.execute_oneshot("echo on", timeout=60).output == "on\n"
 
 
 def test_a_process_of_a_scope_goes_on_when_that_is_cancelled(env: BaseEnvironment) -> None:

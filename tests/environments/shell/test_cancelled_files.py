@@ -1,4 +1,4 @@
-"""Transfers that are cancelled, or meet cleanup, when a part of a file has been moved."""
+"""Cancellation and cleanup in the middle of a transfer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def contents(folder: Path) -> set[str]:
 
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """A directory on either side, each with a large file; and progress is told of each piece."""
+    """Make a directory with a large file on either side; report progress for each piece."""
     monkeypatch.setattr("environments.progress.INTERVAL", 0)
     here, there = tmp_path / "here", tmp_path / "there"
     for place in (here, there):
@@ -51,7 +51,7 @@ def transfers(env: BaseEnvironment, here: Path, there: Path) -> dict[str, Callab
 
 
 @pytest.mark.parametrize("make", [local, without_bash], ids=lambda make: make.__name__)
-def test_a_part_of_a_file_is_never_there(make: Make, tmp_path: Path, places: tuple[Path, Path]) -> None:
+def test_a_cancelled_transfer_leaves_no_part_of_a_file(make: Make, tmp_path: Path, places: tuple[Path, Path]) -> None:
     here, there = places
     before = [(place / "large").read_bytes() for place in places]
     with make(tmp_path) as env:
@@ -76,7 +76,7 @@ def test_the_shell_of_a_cancelled_transfer_survives(
             assert killed_shells == [], name
 
 
-def test_a_transfer_that_meets_cleanup_says_so_and_leaves_no_part(tmp_path: Path, places: tuple[Path, Path]) -> None:
+def test_cleanup_fails_a_running_transfer_and_leaves_no_part(tmp_path: Path, places: tuple[Path, Path]) -> None:
     here, there = places
     with without_bash(tmp_path) as env:
         env.execute("true")
@@ -84,7 +84,7 @@ def test_a_transfer_that_meets_cleanup_says_so_and_leaves_no_part(tmp_path: Path
 
         def clean_up() -> None:
             cleanup.start()
-            cleanup.join(60)  # which does not wait for the transfer without end
+            cleanup.join(60)  # does not wait endlessly for the transfer
 
         call_half_way(env, clean_up)
         with pytest.raises(TerminalError, match="the environment was cleaned up"):
@@ -94,28 +94,28 @@ def test_a_transfer_that_meets_cleanup_says_so_and_leaves_no_part(tmp_path: Path
 
 
 @pytest.mark.parametrize("make", WAYS, ids=lambda make: make.__name__)
-def test_progress_is_told_in_the_thread_that_waits_and_the_transfer_waits_for_it(
+def test_progress_is_reported_in_the_waiting_thread_and_the_transfer_waits_for_the_callback(
     make: Make, tmp_path: Path, places: tuple[Path, Path]
 ) -> None:
     here, there = places
-    told: list[tuple[int, Progress]] = []
+    reported: list[tuple[int, Progress]] = []
     with make(tmp_path) as env:
         env.execute("true")
-        env.progress.callback = lambda progress: told.append((threading.get_ident(), progress))
+        env.progress.callback = lambda progress: reported.append((threading.get_ident(), progress))
         for name, transfer in transfers(env, here, there).items():
-            told.clear()
+            reported.clear()
             transfer()
-            assert {thread for thread, _ in told} == {threading.get_ident()}, name
-            sizes = [progress.done for _, progress in told]
-            assert sizes == sorted(sizes, key=lambda size: size or 0) and told[-1][1].complete, name
+            assert {thread for thread, _ in reported} == {threading.get_ident()}, name
+            sizes = [progress.done for _, progress in reported]
+            assert sizes == sorted(sizes, key=lambda size: size or 0) and reported[-1][1].complete, name
 
 
 class Alarm(BaseException):
-    """What a signal handler raises."""
+    """Raised by a signal handler."""
 
 
 @pytest.mark.parametrize("make", WAYS, ids=lambda make: make.__name__)
-def test_what_is_raised_while_progress_is_told_ends_the_transfer_and_leaves_nothing(
+def test_an_exception_of_the_progress_callback_ends_the_transfer_and_leaves_nothing(
     make: Make, tmp_path: Path, places: tuple[Path, Path]
 ) -> None:
     here, there = places
@@ -127,7 +127,7 @@ def test_what_is_raised_while_progress_is_told_ends_the_transfer_and_leaves_noth
         env.execute("true")
         for name, transfer in transfers(env, here, there).items():
             if make is per_command and name.startswith("put_file"):
-                continue  # the service takes a file as one piece, of which nothing is told half way
+                continue  # the service takes a file as one piece, without progress half way
             before = contents(here), contents(there), open_files(tmp_path)
             call_half_way(env, fail)
             with pytest.raises(Alarm):
@@ -138,7 +138,7 @@ def test_what_is_raised_while_progress_is_told_ends_the_transfer_and_leaves_noth
 
 
 def open_files(folder: Path) -> list[str]:
-    """Files under a folder that this process has open."""
+    """Return the open files of this process under a folder."""
     found = []
     for each in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -157,7 +157,7 @@ def test_cleanup_within_a_callback_ends_the_transfer(tmp_path: Path, places: tup
         assert contents(there) == {"large"}
 
 
-def test_what_fails_behind_a_cancelled_transfer_is_no_fault_of_the_loop(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_late_error_of_a_cancelled_transfer_is_no_fault_of_the_loop(caplog: pytest.LogCaptureFixture) -> None:
     async def cancelled(_: Call[None]) -> None:
         ending, go_on = asyncio.Event(), asyncio.Event()
         late: list[asyncio.Task[None] | None] = []

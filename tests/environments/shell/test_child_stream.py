@@ -23,53 +23,53 @@ MUCH = 2_000_000
 
 
 @pytest.fixture(params=["by a descriptor", "by a thread"])
-def notices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How the end of a child is noticed. Not every system has such descriptors."""
+def detection(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Detect the end of a child by a pidfd or by a thread. Some systems have no pidfd."""
     if request.param == "by a thread":
         monkeypatch.delattr(os, "pidfd_open", raising=False)
     elif not hasattr(os, "pidfd_open"):
-        pytest.skip("this system has none")
+        pytest.skip("this system has no pidfd")
     return request.param
 
 
-def talk(
+def run_conversation(
     script: str,
     conversation: Callable[[ChildStream, StreamRecorder], Awaitable[None]],
     terminal: Terminal | None = None,
 ) -> None:
-    """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
+    """Run a shell script and a conversation with its stream on the loop thread. Then close the stream."""
 
     async def work(_: object) -> None:
         stream = ChildStream(["/bin/sh", "-c", script], terminal=terminal)
         await converse(stream, conversation)
-        assert stream._child.poll() is not None, "it is reaped"
+        assert stream._child.poll() is not None, "the child is reaped"
         assert all(file.closed for file in stream._files)
         assert stream._end_of_child == -1
 
     run(work)
 
 
-def test_what_a_child_prints_and_how_it_ends(notices: str) -> None:
+def test_output_and_exit_code_of_a_child_arrive(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
-        assert (stream._end_of_child >= 0) == (notices == "by a descriptor")
+        assert (stream._end_of_child >= 0) == (detection == "by a descriptor")
         stream.write(b"word\n")
         await recorder.until(lambda: recorder.ends)
         assert recorder.data == {Channel.STDOUT: b"out word\n", Channel.STDERR: b"err\n"}
         assert await stream.exit_code(LIMIT) == 3
 
-    talk("read -r line; echo out $line; echo err >&2; exit 3", conversation)
+    run_conversation("read -r line; echo out $line; echo err >&2; exit 3", conversation)
 
 
-def test_a_child_that_a_signal_ends(notices: str) -> None:
+def test_a_child_that_a_signal_ends(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         assert await stream.exit_code(0) is None
         stream.write(b"\n")
         assert await stream.exit_code(LIMIT) == 128 + 15
 
-    talk("read -r line; kill $$; sleep 1000", conversation)
+    run_conversation("read -r line; kill $$; sleep 1000", conversation)
 
 
-def test_a_child_that_ended_before_anything_was_read(notices: str) -> None:
+def test_a_child_that_ended_before_anything_was_read(detection: str) -> None:
     async def work(_: object) -> None:
         stream, recorder = ChildStream(["/bin/sh", "-c", "echo all; exit 4"]), StreamRecorder()
         os.waitid(os.P_PID, stream._child.pid, os.WEXITED | os.WNOWAIT)
@@ -81,17 +81,17 @@ def test_a_child_that_ended_before_anything_was_read(notices: str) -> None:
     run(work)
 
 
-def test_all_that_a_child_has_left_is_read_though_others_hold_its_pipes_open(notices: str, nap: str) -> None:
+def test_all_output_of_a_child_is_read_though_others_hold_its_pipes_open(detection: str, nap: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         await recorder.until(lambda: recorder.ends)
         process, text = recorder.out.split(b"\n", 1)
         os.kill(int(process), 9)
         assert text == b"x" * 40_000
 
-    talk(f"sleep {nap} & echo $!; head -c 40000 /dev/zero | tr '\\0' x", conversation)
+    run_conversation(f"sleep {nap} & echo $!; head -c 40000 /dev/zero | tr '\\0' x", conversation)
 
 
-def test_pipes_that_are_closed_early_are_no_end(notices: str) -> None:
+def test_pipes_that_are_closed_early_are_no_end(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         async with asyncio.timeout(LIMIT):
             while stream._channels:
@@ -101,13 +101,13 @@ def test_pipes_that_are_closed_early_are_no_end(notices: str) -> None:
         await recorder.until(lambda: recorder.ends)
         assert (recorder.out, await stream.exit_code(LIMIT)) == (b"all\n", 5)
 
-    talk("echo all; exec >&- 2>&-; read -r line; exit 5", conversation)
+    run_conversation("echo all; exec >&- 2>&-; read -r line; exit 5", conversation)
 
 
-def test_nothing_is_read_while_it_is_paused(notices: str) -> None:
+def test_nothing_is_read_while_a_stream_is_paused(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.pause()
-        assert await stream.exit_code(LIMIT) == 0, "it fits into the pipe"
+        assert await stream.exit_code(LIMIT) == 0, "the output fits into the pipe"
         for _ in range(20):
             await asyncio.sleep(0)
         assert recorder.out == b"" and not recorder.ends
@@ -115,10 +115,10 @@ def test_nothing_is_read_while_it_is_paused(notices: str) -> None:
         await recorder.until(lambda: recorder.ends)
         assert recorder.out == b"in the pipe\n"
 
-    talk("echo in the pipe", conversation)
+    run_conversation("echo in the pipe", conversation)
 
 
-def test_a_receiver_may_pause_it_at_every_piece(notices: str) -> None:
+def test_a_receiver_may_pause_the_stream_at_every_piece(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         take, pieces = recorder.data_received, []
 
@@ -134,7 +134,7 @@ def test_a_receiver_may_pause_it_at_every_piece(notices: str) -> None:
         assert recorder.out == b"x" * MUCH
         assert len(pieces) >= MUCH // LARGE_PIPE_SIZE
 
-    talk(f"head -c {MUCH} /dev/zero | tr '\\0' x", conversation)
+    run_conversation(f"head -c {MUCH} /dev/zero | tr '\\0' x", conversation)
 
 
 def test_drain_waits_until_the_child_has_room_for_all() -> None:
@@ -151,10 +151,10 @@ def test_drain_waits_until_the_child_has_room_for_all() -> None:
         await recorder.until(lambda: recorder.ends)
         assert recorder.out == f"begun\n{MUCH + 1}\n".encode()
 
-    talk("trap 'wc -c; exit' USR1; echo begun; while :; do sleep 0.01; done", conversation)
+    run_conversation("trap 'wc -c; exit' USR1; echo begun; while :; do sleep 0.01; done", conversation)
 
 
-def test_all_that_drain_at_once_go_on() -> None:
+def test_concurrent_drains_all_return() -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         waiting = [asyncio.ensure_future(stream.drain()) for _ in range(3)]
@@ -163,10 +163,10 @@ def test_all_that_drain_at_once_go_on() -> None:
         async with asyncio.timeout(LIMIT):
             await asyncio.gather(*waiting)
 
-    talk("sleep 0.1; cat >/dev/null", conversation)
+    run_conversation("sleep 0.1; cat >/dev/null", conversation)
 
 
-def test_end_of_file_comes_behind_what_was_written() -> None:
+def test_end_of_file_comes_behind_the_written_data() -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         stream.close_write()
@@ -177,10 +177,10 @@ def test_end_of_file_comes_behind_what_was_written() -> None:
         assert recorder.out.strip() == str(MUCH).encode()
         assert stream.unread() == 0
 
-    talk("wc -c", conversation)
+    run_conversation("wc -c", conversation)
 
 
-def test_who_reads_nothing_more_takes_nothing_more() -> None:
+def test_a_child_that_has_stopped_reading_accepts_no_data() -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         await stream.drain()
@@ -188,10 +188,10 @@ def test_who_reads_nothing_more_takes_nothing_more() -> None:
         with pytest.raises(BrokenPipeError):
             stream.write(b"more")
 
-    talk("head -c 1 >/dev/null", conversation)
+    run_conversation("head -c 1 >/dev/null", conversation)
 
 
-def test_what_a_child_has_not_read_is_known_behind_its_end() -> None:
+def test_unread_input_is_known_after_the_end_of_a_child() -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"read\n")
         await recorder.until(lambda: recorder.out == b"read\n")
@@ -201,10 +201,10 @@ def test_what_a_child_has_not_read_is_known_behind_its_end() -> None:
         assert await stream.exit_code(LIMIT) == 128 + 9
         assert stream.unread() == 4
 
-    talk("read -r line; echo $line; exec sleep 1000", conversation)
+    run_conversation("read -r line; echo $line; exec sleep 1000", conversation)
 
 
-def test_close_ends_the_child_and_what_waits_to_be_sent(notices: str) -> None:
+def test_close_ends_the_child_and_pending_writes(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         draining = current().spawn(stream.drain())
@@ -216,11 +216,11 @@ def test_close_ends_the_child_and_what_waits_to_be_sent(notices: str) -> None:
         stream.resume()
         assert stream.unread() == 0
 
-    talk("trap '' TERM HUP; exec sleep 1000", conversation)
+    run_conversation("trap '' TERM HUP; exec sleep 1000", conversation)
 
 
 def test_close_waits_only_a_while_for_a_child_that_may_not_be_killed(
-    notices: str, monkeypatch: pytest.MonkeyPatch, nap: str
+    detection: str, monkeypatch: pytest.MonkeyPatch, nap: str
 ) -> None:
     monkeypatch.setattr(child_stream, "LEAVE_LIMIT", 0.01)
 
@@ -241,7 +241,7 @@ def test_close_waits_only_a_while_for_a_child_that_may_not_be_killed(
     run(work)
 
 
-def test_on_a_terminal_of_a_size(notices: str) -> None:
+def test_a_child_on_a_terminal_sees_its_size(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         await recorder.until(lambda: recorder.out == b"30 90\r\n")
         await stream.resize(Terminal(20, 40))
@@ -255,10 +255,12 @@ def test_on_a_terminal_of_a_size(notices: str) -> None:
         assert await stream.exit_code(LIMIT) == 6
         await stream.resize(Terminal(20, 40))
 
-    talk("stty -echo; stty size; read -r word; stty size; cat; echo end >&2; exit 6", conversation, Terminal(30, 90))
+    run_conversation(
+        "stty -echo; stty size; read -r word; stty size; cat; echo end >&2; exit 6", conversation, Terminal(30, 90)
+    )
 
 
-def test_what_cannot_be_started_leaves_nothing_open(notices: str, tmp_path: Path) -> None:
+def test_a_failed_start_leaves_no_descriptor_open(detection: str, tmp_path: Path) -> None:
     before = len(list(Path("/dev/fd").iterdir()))
     for terminal in (None, Terminal()):
         with pytest.raises(EnvironmentStartError, match="cannot start"):

@@ -1,4 +1,4 @@
-"""Whole directories, there and back, by the shell's means; and with a tar that is not to be trusted."""
+"""Transfers of whole directories through a shell, also with a malicious tar."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def env(tmp_path: Path) -> Iterator[BaseEnvironment]:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A directory with little in it."""
+    """Make a small directory."""
     return write_tree(tmp_path / "source", {"file": "text", "sub/file": "more"})
 
 
-# What is copied.
+# Copied entries.
 
 
-def test_what_is_in_a_directory_arrives_as_it_is(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_all_entries_of_a_directory_arrive_unchanged(env: BaseEnvironment, tmp_path: Path) -> None:
     top = make_rich_tree(tmp_path / "source")
     want = describe_tree(top)
     env.put_dir(top, tmp_path / "there")
@@ -42,7 +42,7 @@ def test_what_is_in_a_directory_arrives_as_it_is(env: BaseEnvironment, tmp_path:
     assert describe_tree(tmp_path / "here") == want
 
 
-def test_links_modes_and_empty_directories_are_kept_and_what_holds_no_bytes_is_left_out(
+def test_links_modes_and_empty_directories_are_kept_and_special_files_are_left_out(
     env: BaseEnvironment, source: Path, tmp_path: Path
 ) -> None:
     (source / "other").hardlink_to(source / "file")
@@ -78,10 +78,10 @@ def test_a_path_may_be_relative_of_the_home_or_within_the_source(
     assert not (source / "copy" / "copy").exists()
 
 
-# What is there already.
+# Existing entries.
 
 
-def test_what_has_no_counterpart_stays(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
+def test_existing_entries_without_a_counterpart_stay(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
     for copy, act in (
         (tmp_path / "there", lambda: env.put_dir(source, str(tmp_path / "there"))),
         (tmp_path / "here", lambda: env.get_dir(str(source), tmp_path / "here")),
@@ -91,11 +91,11 @@ def test_what_has_no_counterpart_stays(env: BaseEnvironment, source: Path, tmp_p
         act()
         found = {name: holds for name, (*_, holds) in describe_tree(copy).items() if holds}
         assert found == {b"file": b"text", b"mine": b"mine", b"sub/file": b"more", b"sub/mine": b"mine"}
-        assert stat.S_IMODE(copy.stat().st_mode) == 0o1777, "a directory that others use too keeps its permissions"
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o1777, "an existing directory keeps its permissions"
 
 
-def _in_the_way(top: Path, outside: Path) -> None:
-    """Put links and files where others are to come."""
+def _put_in_the_way(top: Path, outside: Path) -> None:
+    """Put links and files in the places of entries to copy."""
     write_tree(outside, {"file": "outside", "sub/file": "outside"})
     top.mkdir()
     (top / "file").symlink_to(outside / "file")
@@ -112,8 +112,8 @@ def test_a_link_or_a_file_in_the_way_is_replaced_and_not_followed(
     (source / "folder").mkdir()
     (source / "link").symlink_to("file")
     (source / "sub").chmod(0o750)
-    _in_the_way(tmp_path / "there", tmp_path / "outside")
-    _in_the_way(tmp_path / "here", tmp_path / "outside")
+    _put_in_the_way(tmp_path / "there", tmp_path / "outside")
+    _put_in_the_way(tmp_path / "here", tmp_path / "outside")
     before = describe_tree(tmp_path / "outside")
     env.put_dir(source, str(tmp_path / "there"))
     env.get_dir(str(source), tmp_path / "here")
@@ -136,7 +136,7 @@ def test_a_file_does_not_take_the_place_of_a_directory(env: BaseEnvironment, sou
         assert not [path for path in copy.rglob("*") if path.name.startswith(".hermes")]
 
 
-# What is unchanged.
+# Unchanged files.
 
 
 def test_files_of_the_same_size_and_second_are_left_out(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
@@ -157,9 +157,7 @@ def test_files_of_the_same_size_and_second_are_left_out(env: BaseEnvironment, so
         assert [(copy / name).read_text() for name in ("longer", "later", "sub/file")] == ["longer", "first", "more"]
 
 
-def test_a_file_behind_a_link_is_not_taken_for_one_that_is_there(
-    env: BaseEnvironment, source: Path, tmp_path: Path
-) -> None:
+def test_a_file_behind_a_link_is_not_skipped_as_unchanged(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
     write_tree(tmp_path / "outside", {"file": "more"})
     for copy in (tmp_path / "there", tmp_path / "here"):
         copy.mkdir()
@@ -171,10 +169,10 @@ def test_a_file_behind_a_link_is_not_taken_for_one_that_is_there(
         assert not (copy / "sub").is_symlink()
 
 
-# What cannot be copied.
+# Errors.
 
 
-def test_what_is_not_here_is_named_and_nothing_is_made(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
+def test_a_missing_directory_is_named_and_nothing_is_made(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "none", source / "file"):
         with pytest.raises(NotADirectoryError, match=path.name):
             env.put_dir(path, str(tmp_path / "there"))
@@ -188,13 +186,13 @@ def test_what_is_not_here_is_named_and_nothing_is_made(env: BaseEnvironment, sou
     assert not (tmp_path / "there").exists() and not (tmp_path / "here").exists()
 
 
-def test_what_changes_while_it_is_read_is_an_error(env: BaseEnvironment, tmp_path: Path) -> None:
-    # These files are shorter than they say, or cannot be read at all.
+def test_a_file_that_changes_while_it_is_read_is_an_error(env: BaseEnvironment, tmp_path: Path) -> None:
+    # Files of sysfs are shorter than their stated size, or cannot be read at all.
     with pytest.raises(TerminalError, match="cannot read /sys"):
         env.put_dir("/sys/class/net/lo", str(tmp_path / "there"))
 
 
-# A tar of another kind, or none.
+# Another tar, or none.
 
 
 MakeWithTar = Callable[[str], BaseEnvironment]
@@ -202,7 +200,7 @@ MakeWithTar = Callable[[str], BaseEnvironment]
 
 @pytest.fixture
 def with_tar(tmp_path: Path) -> Iterator[MakeWithTar]:
-    """Makes environments whose tar is a script."""
+    """Make environments whose tar is a script."""
     environments: list[BaseEnvironment] = []
 
     def make(text: str) -> BaseEnvironment:
@@ -219,7 +217,7 @@ def with_tar(tmp_path: Path) -> Iterator[MakeWithTar]:
 
 
 class WithoutTar(PlainLocal):
-    """This machine without a program of that name."""
+    """This machine without the program `tar`."""
 
     has_own_programs = True
 
@@ -228,7 +226,7 @@ class WithoutTar(PlainLocal):
         Path(self._path.name, "tar").unlink()
 
 
-def test_a_target_without_tar_says_so(source: Path, tmp_path: Path) -> None:
+def test_a_target_without_tar_is_an_error(source: Path, tmp_path: Path) -> None:
     with WithoutTar(load_settings("local", cwd=str(tmp_path))) as env:
         with pytest.raises(TerminalError, match="has no `tar`"):
             env.put_dir(source, str(tmp_path / "there"))
@@ -238,7 +236,9 @@ def test_a_target_without_tar_says_so(source: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "there").exists() and not (tmp_path / "here").exists()
 
 
-def test_a_tar_that_fails_or_ends_early_tells_why(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
+def test_a_tar_that_fails_or_ends_early_is_an_error_with_the_reason(
+    with_tar: MakeWithTar, source: Path, tmp_path: Path
+) -> None:
     _archive_of({"file": "text"}, tmp_path / "archive")
     for before in ("", "head -c 512 archive; ", "cat archive; "):
         env = with_tar(f"cd {tmp_path}; {before}echo out of order >&2; exit 2")
@@ -251,7 +251,7 @@ def test_a_tar_that_fails_or_ends_early_tells_why(with_tar: MakeWithTar, source:
         with_tar("head -c 100 >/dev/null").put_dir(source, str(tmp_path / "there"))
 
 
-def test_a_variable_does_not_change_what_tar_does(
+def test_tar_ignores_the_variable_tar_options(
     env: BaseEnvironment, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TAR_OPTIONS", "--exclude=file --transform=s/^/../")
@@ -260,7 +260,7 @@ def test_a_variable_does_not_change_what_tar_does(
     assert describe_tree(tmp_path / "there") == describe_tree(tmp_path / "here") == describe_tree(source)
 
 
-# An archive that is not to be trusted.
+# Malicious archives.
 
 
 def _archive_of(members: dict[str, str], path: Path) -> Path:
@@ -354,7 +354,7 @@ NO_ARCHIVES = {
 }
 
 
-def test_what_is_no_archive_is_an_error(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
+def test_an_invalid_archive_is_an_error(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
     env = with_tar(f"cat {tmp_path}/evil")
     for name, archive in NO_ARCHIVES.items():
         (tmp_path / "evil").write_bytes(archive)
@@ -363,7 +363,7 @@ def test_what_is_no_archive_is_an_error(with_tar: MakeWithTar, source: Path, tmp
         assert [path.name for path in (tmp_path / name).rglob(".hermes*")] == [], name
 
 
-def test_what_goes_on_behind_an_archive_is_ended(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
+def test_a_tar_that_prints_more_than_an_archive_is_ended(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
     archive = _archive_of({"file": "text"}, tmp_path / "archive")
     for text in (f"cat {archive} /dev/zero", "yes"):
         env = with_tar(text)

@@ -1,4 +1,4 @@
-"""What runs in a target when the program ends by a signal, with which it can clean up nothing."""
+"""Processes of an environment after a signal killed the program before its cleanup."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ script += "; time.sleep(1000)"
 begun = threading.Event()
 threading.Thread(target=lambda: execute_code(script % word, env=env, tools={}, on_output=lambda _: begun.set())).start()
 begun.wait(60)
-while not env.shells.control.idle:  # the shell that was ready runs the script
+while not env.shells.control.idle:  # the spare shell runs the script
     time.sleep(0.01)
 env.execute(runs.format(":"), on_output=lambda _: print("on", flush=True))
 """
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_what_runs_on_this_machine_ends_with_the_program(how: signal.Signals) -> None:
+def test_processes_on_this_machine_end_with_the_program(how: signal.Signals) -> None:
     word = unique()
     with subprocess.Popen([sys.executable, "-c", PROGRAM, word], stdout=subprocess.PIPE) as program:
         assert program.stdout
         assert program.stdout.readline() == b"on\n"
-        assert wait_until(lambda: len(processes_with(word)) >= 6, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(processes_with(word)) >= 6, 30)  # the program and its children
         program.send_signal(how)
         program.wait()
-        assert wait_until(lambda: not processes_with(word), 30)  # it takes 1.1 s
+        assert wait_until(lambda: not processes_with(word), 30)  # takes 1.1 s
 
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])

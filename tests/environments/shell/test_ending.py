@@ -1,4 +1,4 @@
-"""Ending commands: what their children hold, where they have gone, and what else runs on the machine."""
+"""The end of commands with all their processes, wherever these are, and with no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from environments.shell.dialect import commands
 from environments.shell.pool import Control
 
 
-def test_what_else_runs_on_the_machine_is_left_alone(bash_or_sh: BaseEnvironment) -> None:
+def test_other_processes_of_the_machine_are_left_alone(bash_or_sh: BaseEnvironment) -> None:
     nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     for pty in (False, True):
         process = bash_or_sh.start("trap '' TERM; echo on; sleep 1000", pty=pty, grace=0.1)
@@ -56,10 +56,10 @@ def test_a_time_out_that_ends_a_child_leaves_the_shell(env: BaseEnvironment) -> 
     assert failed == []
 
 
-def test_a_child_that_is_started_while_others_are_looked_for_gets_term_as_they_do(
+def test_a_child_started_during_the_search_for_processes_gets_term(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was left alone until KILL, of which bash says something in the command's output."""
+    """Without TERM the child would get KILL, and bash would print a message about KILL into the output."""
     looked = tmp_path / "looked"
     monkeypatch.setattr(commands, "_TABLE", f"{commands._TABLE}; touch {looked}; sleep .5")
     result = env.execute(f"until [ -e {looked} ]; do :; done; sleep 1000; echo never", timeout=0.1)
@@ -96,7 +96,7 @@ ON_TERM = (
 """Commands with a trap on TERM, and their output."""
 
 
-def test_what_a_trap_on_term_prints_is_output(env: BaseEnvironment) -> None:
+def test_output_of_a_trap_on_term_is_kept(env: BaseEnvironment) -> None:
     failed = []
     for command, output in ON_TERM:
         with env.session(command[:20]) as session:
@@ -110,12 +110,12 @@ def test_what_a_trap_on_term_prints_is_output(env: BaseEnvironment) -> None:
     assert result.output == "go\nbye\n"
 
 
-def test_a_command_that_ignores_term_leaves_that_to_no_other(env: BaseEnvironment) -> None:
+def test_a_command_that_ignores_term_does_not_change_the_next(env: BaseEnvironment) -> None:
     assert env.execute("x=plain; trap '' TERM; while :; do :; done", timeout=0.2).timed_out
     assert env.execute("echo $x; trap -p TERM").output == "plain\n"
 
 
-def test_what_ignores_term_is_ended_also_when_the_caller_leaves_while_the_command_is_ended(
+def test_a_process_that_ignores_term_is_ended_also_if_the_caller_leaves_meanwhile(
     bash_or_sh: BaseEnvironment,
 ) -> None:
     env, word = bash_or_sh, unique()
@@ -127,7 +127,7 @@ def test_what_ignores_term_is_ended_also_when_the_caller_leaves_while_the_comman
             is_running.append(env.session_of_execute.running)
             env.interrupt()
         if "ending" in text:
-            wait_until(lambda: is_running[0].ended, 30)  # and the grace of what ignores TERM has only begun
+            wait_until(lambda: is_running[0].ended, 30)  # the grace of the process that ignores TERM has only begun
             raise LookupError
 
     is_running: list[Any] = []
@@ -138,23 +138,23 @@ def test_what_ignores_term_is_ended_also_when_the_caller_leaves_while_the_comman
 
 
 DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_fds=True, start_new_session=True)"
-"""Starts a process without our marker, without our keepalive pipe and, as its parent ends, without a parent of ours."""
+"""Starts a process without marker, without keepalive pipe and, once its parent has ended, without a known parent."""
 
 
-def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_an_earlier_one_is_not(
+def test_a_process_that_holds_only_the_commands_output_is_ended_and_one_of_an_earlier_command_is_not(
     env: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = Control.run_with_code
 
     async def late(shells: Control, text: str, timeout: float = 10) -> tuple[str, int]:
-        """Look for processes as on a loaded machine, where a look comes long after it was asked for."""
+        """Search for processes late, as on a loaded machine."""
         await asyncio.sleep(0.3 if "marked=" in text else 0)
         return await ask(shells, text, timeout)
 
     monkeypatch.setattr(Control, "run_with_code", late)
     earlier, later = f"{nap}1", f"{nap}2"
     env.execute(f'{sys.executable} -c "{DAEMON.format(earlier)}"')
-    time.sleep(0.1)  # by its time of birth it is told from others to a hundredth of a second
+    time.sleep(0.1)  # start times are known to a hundredth of a second
     assert env.execute(f'{sys.executable} -c "{DAEMON.format(later)}"; sleep 1000', timeout=1).timed_out
     assert not sleepers(later)
     assert sleepers(earlier)
@@ -166,7 +166,7 @@ NO_DESCRIPTOR = "exec </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9
 
 
 @pytest.mark.parametrize("goes_on", ["sleep 1000", "wait", "while :; do :; done"])
-def test_a_child_of_the_shell_without_any_mark_is_ended_and_that_of_an_earlier_command_is_not(
+def test_a_child_of_the_shell_without_marker_is_ended_and_one_of_an_earlier_command_is_not(
     bash_or_sh: BaseEnvironment, nap: str, goes_on: str
 ) -> None:
     env = bash_or_sh
@@ -187,11 +187,11 @@ BARE = (
     f'{sys.executable} -c "{DAEMON}" </dev/null >/dev/null 2>&1',
     "/bin/bash -c 'cd /; ulimit -S -x 7; for i in 1 2; do env -i setsid sleep {} <&- >&- 2>&- 6>&- 29>&- & done'",
 )
-"""Commands that leave processes without our marker, without our keepalive pipe and without a parent of ours."""
+"""Commands that leave processes without marker, without keepalive pipe and without a known parent."""
 
 
 @pytest.mark.parametrize("make", WAYS)
-def test_what_has_shed_all_marks_and_was_left_by_a_command_is_gone_after_cleanup(
+def test_processes_without_marker_that_commands_left_are_ended_by_cleanup(
     tmp_path: Path, nap: str, make: Callable[[Path], BaseEnvironment]
 ) -> None:
     other = subprocess.Popen(["env", "-i", "sleep", nap], start_new_session=True)

@@ -1,4 +1,4 @@
-"""What is raised in the caller's thread, at whatever moment, never changes what the next command does."""
+"""Exceptions in the caller's thread, at any moment, do not change the next command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from environments import BaseEnvironment, create_environment, loop
 
 
 class Alarm(Exception):
-    """What the signal raises."""
+    """Raised by the signal handler."""
 
 
 def test_an_error_of_the_callback_that_looks_like_a_dead_shells_runs_nothing_twice(
@@ -44,9 +44,9 @@ def test_a_signal_that_raises_while_a_command_runs_ends_it(env: BaseEnvironment)
 
 
 class LateLock:
-    """A lock for which the main thread waits, and Python learns when that is over that a signal came just before it.
+    """A lock with a signal just before the main thread's wait. Python handles the signal only after the wait.
 
-    It does so once it is armed. The lock itself is that of another thread's alone.
+    The signal comes once after `armed` is set. In other threads the lock is a plain lock.
     """
 
     def __init__(self, armed: threading.Event) -> None:
@@ -55,12 +55,12 @@ class LateLock:
         self.release, self.locked = self._lock.release, self._lock.locked
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        # Another thread would have the signal handled wherever the main one is.
+        # A signal raised in another thread would be handled wherever the main thread is.
         is_elsewhere = threading.current_thread() is not threading.main_thread()
         if is_elsewhere or not self._armed.is_set() or not self._lock.locked():
             return self._lock.acquire(blocking, timeout)
         self._armed.clear()
-        # Both are written in C, and map calls them without a look for signals in between.
+        # Both are C functions, and `map` calls them without a check for signals in between.
         ring = partial(ctypes.PyDLL(None)["raise"], signal.SIGUSR1)
         return list(map(call, (ring, partial(self._lock.acquire, blocking, timeout))))[1]
 
@@ -82,7 +82,7 @@ def test_a_signal_that_comes_just_before_a_wait_in_the_kernel_ends_the_command(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_time_out_beyond_what_the_kernel_takes_is_no_time_out(env: BaseEnvironment) -> None:
+def test_a_time_out_above_the_kernels_maximum_is_no_time_out(env: BaseEnvironment) -> None:
     for timeout in (3e6, 1e300):
         assert env.execute("echo a", timeout=timeout).output == "a\n"
         assert env.execute_oneshot("sleep 0.1; echo b", timeout=timeout).output == "b\n"

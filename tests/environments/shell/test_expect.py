@@ -1,4 +1,4 @@
-"""Waiting for what a process in the background prints."""
+"""`expect`: the wait for output of a background process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOREVER = 60.0
 
 
 async def _found(output: UnreadOutput, search: OutputSearch, pieces: Iterable[bytes]) -> str:
-    """Look for something that comes while it is waited for, a piece a time."""
+    """Search output that arrives during the search, piece by piece."""
     looking = spawn(output.take_to(search, FOREVER))
     for piece in pieces:
         await asyncio.sleep(0)
@@ -36,7 +36,7 @@ async def _found(output: UnreadOutput, search: OutputSearch, pieces: Iterable[by
 
 
 def _on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | bytes, limit: int = 1000) -> None:
-    """Have the loop thread do something with an output to which some pieces have come."""
+    """Run a coroutine function on the loop thread, with an output that has some pieces."""
 
     async def with_pieces(_: object) -> None:
         output = UnreadOutput(limit)
@@ -48,7 +48,7 @@ def _on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | byt
 
 
 @pytest.mark.parametrize("search", [OutputSearch("b\nc"), OutputSearch(re.compile("b.c", re.DOTALL))])
-def test_what_has_come_is_taken_up_to_what_was_looked_for(search: OutputSearch) -> None:
+def test_output_is_taken_up_to_the_match(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         assert await output.take_to(search, 0) == "ab\nc"
         assert output.read_new(final=False) == "de"
@@ -57,7 +57,7 @@ def test_what_has_come_is_taken_up_to_what_was_looked_for(search: OutputSearch) 
 
 
 @pytest.mark.parametrize("search", [OutputSearch("x"), OutputSearch(re.compile("x"))])
-def test_what_has_not_come_leaves_all_as_it_was(search: OutputSearch) -> None:
+def test_a_search_without_a_match_leaves_the_output(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         with pytest.raises(TimeoutError):
             await output.take_to(search, 0.01)
@@ -88,7 +88,7 @@ def test_bytes_that_are_no_text_are_counted_as_such() -> None:
     _on_loop(work, b"\xff\xfe\xed\xa0\x80 ready\xff")
 
 
-def test_a_pattern_sees_what_stands_before_and_is_looked_for_once_more_at_the_end_of_the_time() -> None:
+def test_a_pattern_sees_earlier_output_and_is_searched_once_more_at_the_deadline() -> None:
     async def work(output: UnreadOutput) -> None:
         search = OutputSearch(re.compile(r"^\d{3}$", re.MULTILINE))
         assert await output.take_to(search, 0) == "1\n22\n333"
@@ -97,24 +97,24 @@ def test_a_pattern_sees_what_stands_before_and_is_looked_for_once_more_at_the_en
 
 
 @pytest.mark.parametrize("search", [OutputSearch("needle"), OutputSearch(re.compile("n[e]+dle"))])
-def test_what_is_about_to_be_dropped_is_looked_at_before(search: OutputSearch) -> None:
+def test_output_is_searched_before_it_is_dropped(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
         looking = spawn(output.take_to(search, FOREVER))
         await asyncio.sleep(0)
-        for piece in (b"x" * 99, b"needle", b"y" * 1000):  # whoever waits cannot look in between
+        for piece in (b"x" * 99, b"needle", b"y" * 1000):  # the search cannot run in between
             output.add(Channel.STDOUT, piece)
         assert await looking == "x" * 99 + "needle"
         assert output.read_new(final=True) == "y" * 100
         assert tap.calls == ["pause", "resume"]
         output.add(Channel.STDOUT, b"z" * 1000)
-        assert tap.calls == ["pause", "resume"], "nobody looks, and what is oldest goes"
+        assert tap.calls == ["pause", "resume"], "without a search the oldest output is dropped"
         assert output.read_new(final=True) == "z" * 100
 
     _on_loop(work, limit=100)
 
 
-def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None:
+def test_output_without_a_match_is_dropped_and_the_stream_goes_on() -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
         looking = spawn(output.take_to(OutputSearch("needle"), FOREVER))
@@ -146,7 +146,7 @@ def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
 
 
 class Slow(OutputSearch):
-    """A search that takes as long as a test wants it."""
+    """A search that lasts until the test releases it."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -164,7 +164,7 @@ async def _until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_what_is_read_while_a_search_looks_is_not_found_again() -> None:
+def test_output_that_is_read_during_a_search_is_not_found() -> None:
     async def work(output: UnreadOutput) -> None:
         search = Slow("b")
         looking = spawn(output.take_to(search, FOREVER))
@@ -177,7 +177,7 @@ def test_what_is_read_while_a_search_looks_is_not_found_again() -> None:
     _on_loop(work, "ab")
 
 
-def test_a_search_misses_nothing_that_came_while_it_looked_and_another_was_told_of() -> None:
+def test_output_that_comes_during_a_search_is_searched_also_if_another_search_has_seen_it() -> None:
     async def work(output: UnreadOutput) -> None:
         search, other = Slow("needle"), OutputSearch(re.compile("never"))
         looking, beside = (spawn(output.take_to(each, FOREVER)) for each in (search, other))
@@ -209,7 +209,7 @@ def test_a_conversation(env: BaseEnvironment) -> None:
     assert process.read() == "\n"
 
 
-def test_one_that_prints_nothing_is_waited_for_no_longer_than_told(env: BaseEnvironment) -> None:
+def test_the_wait_for_output_has_a_time_limit(env: BaseEnvironment) -> None:
     process = env.start("echo here; read -r word")
     assert process.expect("here\n") == "here\n"
     with pytest.raises(ProcessTimeoutError, match=r"after 0\.05 s .*nothing was printed") as raised:
@@ -242,7 +242,7 @@ def test_the_wait_is_ended_by(env: BaseEnvironment, by: str) -> None:
     assert isinstance(errors[0], CallCancelledError) == process.running == (by == "a cancelled scope")
 
 
-def test_on_a_terminal_lines_end_with_both_signs(env: BaseEnvironment) -> None:
+def test_lines_of_a_terminal_end_with_carriage_return_and_newline(env: BaseEnvironment) -> None:
     process = env.start("stty -echo; echo go; read -r line; echo got $line", pty=True)
     assert process.expect("go\r\n", FOREVER).endswith("go\r\n")
     process.write("it\n")

@@ -26,7 +26,7 @@ from environments.shell.stream import Stream
 from environments.shell.transfer import ReadableOutput, run_reader
 
 SIZES = (5, SMALL + 1, 200_000)
-"""What is small goes another way than what is large."""
+"""Sizes of both protocols: small files are part of the shell text, large files are streamed."""
 
 
 def permissions(path: Path) -> int:
@@ -41,7 +41,7 @@ def source_of(tmp_path: Path, size: int = 5, mode: int = 0o644) -> Path:
 
 
 def parts_in(folder: Path) -> list[str]:
-    """What is left of files that were not written to their end."""
+    """Return the names of partly written files."""
     return [path.name for path in folder.rglob(".hermes*")]
 
 
@@ -53,7 +53,7 @@ def raised(kind: type[Exception], says: str, call: Callable[[], object]) -> bool
     return False
 
 
-def test_what_is_no_regular_file_is_not_read_and_not_replaced(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_a_path_that_is_no_regular_file_is_not_read_and_not_replaced(env: BaseEnvironment, tmp_path: Path) -> None:
     source, target = source_of(tmp_path), tmp_path / "target"
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "directory").mkdir()
@@ -149,7 +149,7 @@ def test_set_user_id_stays_behind_and_a_new_file_has_the_usual_permissions(
 def test_permissions_go_along_and_are_kept(env: BaseEnvironment, tmp_path: Path) -> None:
     for mode, size in zip((0o444, 0o000, 0o751), SIZES, strict=True):
         source = source_of(tmp_path, size, mode)
-        for _ in range(2):  # the second time over what is not to be written to
+        for _ in range(2):  # the second time over read-only files
             env.put_file(source, str(tmp_path / "there"))
             env.get_file(str(source), tmp_path / "here")
             env.write_bytes(str(tmp_path / "there"), b"x" * size)
@@ -186,13 +186,13 @@ def test_the_umask_counts_for_new_files_and_directories(tmp_path: Path) -> None:
 
 
 def program(path: Path, *lines: str) -> None:
-    """Make a program of shell text."""
+    """Write a program as a shell script."""
     path.write_text("\n".join(("#!/bin/sh", *lines)))
     path.chmod(0o755)
 
 
 @pytest.mark.parametrize("name", ["dd", "stat"])
-def test_a_large_file_is_put_where_a_program_knows_less(
+def test_a_large_file_is_put_with_programs_that_lack_options(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs, source, there = tmp_path / "programs", tmp_path / "source", tmp_path / "there"
@@ -207,8 +207,8 @@ def test_a_large_file_is_put_where_a_program_knows_less(
 
 
 @pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 3 * BLOCK, 4_000_000])
-def test_as_many_bytes_are_taken_as_the_file_has_however_they_come(size: int) -> None:
-    """And none of what is behind them, which is for the shell."""
+def test_exactly_the_bytes_of_the_file_are_read_however_they_come(size: int) -> None:
+    """Bytes behind the file are left to the shell."""
     text = f"{{ {reading_input(size)}\n}} | wc -c; cat"
     child = subprocess.Popen(["/bin/sh", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     assert child.stdin and child.stdout
@@ -222,7 +222,7 @@ def test_as_many_bytes_are_taken_as_the_file_has_however_they_come(size: int) ->
 
 def test_a_little_is_read_before_there_is_more() -> None:
     async def bring(reader: ReadableOutput) -> int:
-        reader.on(cast(Stream, None))  # so little pauses none
+        reader.on(cast(Stream, None))  # so little data pauses no stream
         for _ in range(3):
             taken = current().loop.create_future()
             reader.on_read = lambda _, taken=taken: current().soon(taken.set_result, None)
@@ -233,7 +233,7 @@ def test_a_little_is_read_before_there_is_more() -> None:
     assert run(lambda _: run_reader(bring, lambda reader: [*iter(reader.read, b"")])) == [b"little"] * 3
 
 
-def test_a_file_of_proc_is_copied_though_it_says_that_it_is_empty(bash_or_sh: BaseEnvironment, tmp_path: Path) -> None:
+def test_a_file_of_proc_is_copied_though_its_stated_size_is_zero(bash_or_sh: BaseEnvironment, tmp_path: Path) -> None:
     bash_or_sh.put_file("/proc/version", str(tmp_path / "there"))
     bash_or_sh.get_file("/proc/version", tmp_path / "here")
     (tmp_path / "nothing").touch()
@@ -246,7 +246,7 @@ def test_a_file_that_becomes_shorter_is_an_error_and_leaves_nothing(tmp_path: Pa
     (tmp_path / "file").write_text("old")
     with without_bash(tmp_path) as env:
         with pytest.raises(TerminalError, match="became shorter"):
-            env.put_file("/sys/class/net/lo/mtu", str(tmp_path / "file"))  # which is shorter than it says
+            env.put_file("/sys/class/net/lo/mtu", str(tmp_path / "file"))  # shorter than its stated size
         assert (tmp_path / "file").read_text() == "old"
         assert parts_in(tmp_path) == []
         assert env.execute("echo still here").output == "still here\n"
@@ -255,7 +255,7 @@ def test_a_file_that_becomes_shorter_is_an_error_and_leaves_nothing(tmp_path: Pa
 def test_a_program_that_misses_the_signal_ends_and_leaves_no_part_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one does that is just being started."""
+    """A program in the middle of its start misses a signal."""
     programs, there = tmp_path / "programs", tmp_path / "there"
     programs.mkdir()
     there.mkdir()
@@ -273,10 +273,10 @@ def test_a_program_that_misses_the_signal_ends_and_leaves_no_part_of_a_file(
         with pytest.raises(TerminalError, match="became shorter"):
             env.put_file("/sys/class/net/lo/mtu", str(there / "file"))
         assert list(there.iterdir()) == []
-        assert (programs / "ended").exists()  # by the end of its input
+        assert (programs / "ended").exists()  # ended by the end of its input
 
 
-def test_what_a_command_reads_is_private_and_gone(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_standard_input_is_a_private_and_deleted_file(env: BaseEnvironment, tmp_path: Path) -> None:
     look = "stat -Lc %a /proc/self/fd/0; readlink /proc/self/fd/0; cat"
     for execute in (env.execute, env.execute_oneshot):
         mode, place, text = execute(look, stdin="secret").output.split("\n")

@@ -1,4 +1,4 @@
-"""Telling output from messages."""
+"""Separation of output and messages in the stream of a shell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NONCE = "0123456789abcdef"
 MARK = b"\x1e" + NONCE.encode() + b" "
 
 
-def _fed(data: bytes, sizes: list[int]) -> tuple[bytes, list[Message]]:
+def _feed(data: bytes, sizes: list[int]) -> tuple[bytes, list[Message]]:
     scanner, output, messages = FrameScanner(NONCE), b"", []
     position = 0
     for size in [*sizes, len(data)]:
@@ -24,7 +24,7 @@ def _fed(data: bytes, sizes: list[int]) -> tuple[bytes, list[Message]]:
     return output + scanner.rest(), messages
 
 
-# Pieces of the marker, so that what only looks like a message is tried often.
+# Pieces of the marker: many examples then begin like a message.
 _output = st.lists(st.sampled_from([b"a", b"\n", b"\0", b"\x1e", MARK[:5], MARK[:-1], b"\xff"])).map(b"".join)
 
 
@@ -34,7 +34,7 @@ def test_output_is_exact_and_messages_are_found_however_the_stream_is_cut(
     before: bytes, after: bytes, sizes: list[int]
 ) -> None:
     message = MARK + b"S7\x00posix\x00\x00declare -x A=\n\x00\x007\x00"
-    output, messages = _fed(before + message + after, sizes)
+    output, messages = _feed(before + message + after, sizes)
     assert output == before + after
     assert messages == [Message(Kind.STATE, (b"7", b"posix", b"", b"declare -x A=\n", b"", b"7"))]
 
@@ -44,12 +44,12 @@ def test_output_is_not_held_back_without_need() -> None:
 
 
 def test_a_message_that_is_cut_off_is_no_output() -> None:
-    output, messages = _fed(b"x" + MARK + b"E7", [])
+    output, messages = _feed(b"x" + MARK + b"E7", [])
     assert (output, messages) == (b"x", [])
 
 
-def test_what_begins_like_a_message_of_no_kind_is_output() -> None:
-    output, messages = _fed(MARK + b"?" + b"x" * 100, [30])
+def test_a_message_of_unknown_kind_is_output() -> None:
+    output, messages = _feed(MARK + b"?" + b"x" * 100, [30])
     assert (output, messages) == (MARK + b"?" + b"x" * 100, [])
     assert FrameScanner(NONCE).feed(MARK + b"?x") == [MARK + b"?", b"x"]
 
@@ -63,7 +63,7 @@ def test_a_large_output_in_many_pieces_is_not_searched_again_and_again() -> None
 
 def test_a_forged_message_with_a_number_of_thousands_of_digits_belongs_to_no_request() -> None:
     digits = b"9" * 5000
-    _, messages = _fed(MARK + b"E" + digits + b"\0" + digits + b"\x000\0", [])
+    _, messages = _feed(MARK + b"E" + digits + b"\0" + digits + b"\x000\0", [])
     assert [(message.number, message.exit_code) for message in messages] == [(-1, None)]
 
 

@@ -1,4 +1,4 @@
-"""What a session begins with: `login_shell` and `init_files`."""
+"""The settings `login_shell` and `init_files`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOTH = pytest.mark.parametrize("make", [with_bash, without_bash])
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the target's user, which is empty."""
+    """Make an empty home for the target's user."""
     home = tmp_path / "home of the user"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -68,15 +68,15 @@ def test_a_login_shell_reads_the_first_profile(tmp_path: Path, home: Path) -> No
 
 
 @BOTH
-def test_functions_and_aliases_are_there(make: Make, tmp_path: Path, home: Path) -> None:
+def test_functions_and_aliases_of_init_files_are_defined(make: Make, tmp_path: Path, home: Path) -> None:
     (home / "rc").write_text("hello() { echo hello $1; }\nalias hi='hello you'\nplain=5\n")
     with make(tmp_path, init_files=("~/rc",), persistent_shell=make is without_bash) as env:
         assert env.execute("hello x\nhi").output == "hello x\nhello you\n"
-        assert env.execute("hello again").output == "hello again\n"  # where no shell is kept, by the next one
+        assert env.execute("hello again").output == "hello again\n"  # without a persistent shell, in the next shell
 
 
 @BOTH
-def test_what_is_printed_is_no_output_of_a_command(make: Make, tmp_path: Path, home: Path) -> None:
+def test_output_of_init_files_is_no_output_of_a_command(make: Make, tmp_path: Path, home: Path) -> None:
     (home / "rc").write_text("echo noise; yes noise | head -n 50000 >&2; (sleep 0.2; echo late) & set -xv; cat; :\n")
     with make(tmp_path, init_files=("~/rc",)) as env:
         assert env.execute("sleep 0.4; echo mine").output == "mine\n"
@@ -84,7 +84,7 @@ def test_what_is_printed_is_no_output_of_a_command(make: Make, tmp_path: Path, h
 
 
 @BOTH
-def test_its_options_do_not_end_the_session(make: Make, tmp_path: Path, home: Path) -> None:
+def test_options_of_init_files_do_not_end_the_session(make: Make, tmp_path: Path, home: Path) -> None:
     (home / "rc").write_text("set -eu\nexport A=1\n")
     with make(tmp_path, init_files=("~/rc",)) as env:
         assert env.execute("false; echo $A $B; trap").output.startswith("1\n")
@@ -99,7 +99,7 @@ def test_a_guard_against_shells_that_are_not_interactive_holds(make: Make, tmp_p
     (home / "rc").write_text("export A=1\ncase $- in *i*) ;; *) return ;; esac\nexport A=2\n")
     (home / "rc2").write_text('export B=1\n[ -z "${PS1-}" ] && return\nexport B=2\n')
     with make(tmp_path, init_files=("~/rc", "~/rc2")) as env:
-        by_prompt = 1 if make is with_bash else 2  # other shells always have one
+        by_prompt = 1 if make is with_bash else 2  # other shells always have a prompt
         assert env.execute("echo $A $B").output == f"1 {by_prompt}\n"
 
 
@@ -112,9 +112,11 @@ WRONG = (
 
 
 @BOTH
-def test_what_is_wrong_with_a_file_is_said_and_nothing_runs(make: Make, tmp_path: Path, home: Path, nap: str) -> None:
+def test_a_faulty_init_file_is_an_error_with_the_reason_and_nothing_runs(
+    make: Make, tmp_path: Path, home: Path, nap: str
+) -> None:
     with make(tmp_path, init_files=("~/rc",), init_timeout=0.3) as env:
-        for text, said in WRONG:
+        for text, reason in WRONG:
             (home / "rc").unlink(missing_ok=True)
             if text:
                 (home / "rc").write_text(text.replace("NAP", nap))
@@ -122,7 +124,7 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_runs(make: Make, tmp_path
                 with pytest.raises(EnvironmentStartError) as raised:
                     run(f"touch {tmp_path}/ran")
                 assert "init file ~/rc " in str(raised.value)
-                assert said in str(raised.value)
+                assert reason in str(raised.value)
     with make(tmp_path, init_files=("~/rc",), init_timeout=60) as env:
         (home / "rc").write_text("export A=1\n")
         assert env.execute("echo $A").output == "1\n"
@@ -136,7 +138,7 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_runs(make: Make, tmp_path
 
 
 @BOTH
-def test_one_that_may_fail_does_not_keep_the_rest(
+def test_an_init_file_that_may_fail_does_not_prevent_the_rest(
     make: Make, tmp_path: Path, home: Path, nap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (home / "rc2").write_text("export B=2; f() { echo f; }\n")
@@ -151,15 +153,15 @@ def test_one_that_may_fail_does_not_keep_the_rest(
         assert ("the session goes on without the rest of it" in caplog.text) == bool(text)
 
 
-def test_a_file_that_fails_or_cannot_be_parsed_is_warned_of_with_what_it_printed(
+def test_a_file_that_fails_or_cannot_be_parsed_is_a_warning_with_its_output(
     tmp_path: Path, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (home / "rc").write_text("export A=1; echo so it goes; false\n")
     (home / ".profile").write_text("false\n")
     with with_bash(tmp_path, init_files=("~/rc",), login_shell=True) as env:
         assert env.execute("echo $A").output == "1\n"
-    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert "the init file ~/rc failed; it printed: so it goes" in said
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert "the init file ~/rc failed; it printed: so it goes" in warning
     (home / "rc").write_text("export A=1\nif true; then\n")
     with with_bash(tmp_path, init_files=("~/rc",)) as env:
         assert env.execute("echo $A").output == "1\n"
@@ -167,7 +169,7 @@ def test_a_file_that_fails_or_cannot_be_parsed_is_warned_of_with_what_it_printed
 
 
 @BOTH
-def test_what_it_exports_is_there_beside_the_session(
+def test_exports_of_init_files_reach_commands_beside_the_session(
     make: Make, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TAKEN", "away")
@@ -175,10 +177,10 @@ def test_what_it_exports_is_there_beside_the_session(
     text = "unset TAKEN; umask 027; export PATH=/of/rc:$PATH A='it'\"'\"'s \"1\"\n2'; own=3\n"
     (home / "rc").write_text(text)
     with make(tmp_path, init_files=("~/rc",), env_passthrough=("HANDED_ON",)) as env:
-        told = 'printf "%s|" "$A" "${TAKEN-}" "${own-}" "${PATH%%:*}" "$(umask)" "$HANDED_ON"; pwd'
+        command = 'printf "%s|" "$A" "${TAKEN-}" "${own-}" "${PATH%%:*}" "$(umask)" "$HANDED_ON"; pwd'
         wanted = f'it\'s "1"\n2|||/of/rc|0027|here|{tmp_path}\n'
-        assert env.execute_oneshot(told).output == wanted
-        process = env.start(told)
+        assert env.execute_oneshot(command).output == wanted
+        process = env.start(command)
         assert process.wait(10) == 0
         assert process.read() == wanted
         process = env.start('printf "%s|" "$A"', pty=True)
@@ -189,20 +191,20 @@ def test_what_it_exports_is_there_beside_the_session(
         assert env.internal.variable("PATH").startswith("/of/rc:")
 
 
-def test_an_interrupt_ends_the_wait_for_it(tmp_path: Path, home: Path, nap: str) -> None:
+def test_an_interrupt_ends_the_wait_for_an_init_file(tmp_path: Path, home: Path, nap: str) -> None:
     (home / "rc").write_text(f"touch ~/begun; sleep {nap}\n")
     with with_bash(tmp_path, init_files=("~/rc",)) as env:
-        with _ended_when_begun(home, env.interrupt):
+        with _end_when_begun(home, env.interrupt):
             assert env.execute("echo ran").interrupted
         scope = CancelScope()
-        with _ended_when_begun(home, scope.cancel), scope.active():
+        with _end_when_begun(home, scope.cancel), scope.active():
             assert env.execute("echo ran").interrupted
         (home / "rc").write_text("")
         assert env.execute("echo ran").output == "ran\n"
 
 
 @contextlib.contextmanager
-def _ended_when_begun(home: Path, end: Callable[[], None]) -> Iterator[None]:
+def _end_when_begun(home: Path, end: Callable[[], None]) -> Iterator[None]:
     """Call `end` from another thread once the file in the home is being sourced."""
 
     def run() -> None:
@@ -217,6 +219,6 @@ def _ended_when_begun(home: Path, end: Callable[[], None]) -> Iterator[None]:
     thread.join()
 
 
-def test_no_path_is_taken_from_wherever_the_session_is() -> None:
+def test_a_relative_path_of_an_init_file_is_refused() -> None:
     with pytest.raises(SettingsError, match="init_files"):
         load_settings("local", init_files=("rc",))

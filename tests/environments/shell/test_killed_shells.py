@@ -1,4 +1,4 @@
-"""Shells that somebody else kills, or stops."""
+"""Shells killed or stopped from outside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from environments.shell.environment import PersistentShellEnvironment
 def test_a_command_runs_once_although_its_shell_was_killed_while_it_was_idle(way: str, env: BaseEnvironment) -> None:
     run = getattr(env, way)
     pid = int(run("echo $$").output)
-    os.kill(pid, signal.SIGSTOP)  # so that it does not read what it is sent
+    os.kill(pid, signal.SIGSTOP)  # a stopped shell does not read its input
     results: list[CommandResult] = []
     thread = threading.Thread(target=lambda: results.append(run("echo ran >>ran; cat", stdin="given")))
     thread.start()
@@ -27,10 +27,10 @@ def test_a_command_runs_once_although_its_shell_was_killed_while_it_was_idle(way
     assert [(result.output, result.exit_code) for result in results] == [("given", 0)]
     assert env.read_bytes("ran") == b"ran\n"
     assert int(run("echo $$").output) != pid
-    assert run("kill -9 $$").exit_code == 137  # one that kills its shell itself
+    assert run("kill -9 $$").exit_code == 137  # the command kills its own shell
 
 
-def test_a_command_of_our_own_is_sent_to_another_shell_if_its_own_was_killed_while_it_was_idle(
+def test_an_internal_command_is_sent_to_another_shell_if_its_own_was_killed_while_it_was_idle(
     env: PersistentShellEnvironment,
 ) -> None:
     pid = int(env.run_control("echo $$").output)
@@ -48,7 +48,7 @@ def test_a_command_of_our_own_is_sent_to_another_shell_if_its_own_was_killed_whi
 def test_a_command_is_ended_although_the_shell_that_ends_it_was_killed_while_it_was_idle(
     env: PersistentShellEnvironment,
 ) -> None:
-    env.execute("true")  # with which it is opened
+    env.execute("true")  # also opens the control shell
     pid = int(env.run_control("echo $$").output)
     os.kill(pid, signal.SIGSTOP)
     results: list[CommandResult] = []
@@ -63,7 +63,7 @@ def test_a_command_is_ended_although_the_shell_that_ends_it_was_killed_while_it_
 def test_a_background_command_whose_shell_is_killed_is_lost_or_runs_and_the_next_one_runs(env: BaseEnvironment) -> None:
     pid = env.execute_oneshot("echo $$").output.strip()
     env.execute(f"kill -9 {pid}")
-    with contextlib.suppress(EnvironmentLostError):  # where its end was not known yet
+    with contextlib.suppress(EnvironmentLostError):  # if the shell's end was not known yet
         assert env.start("true").wait(60) == 0
     process = env.start("cat")
     process.write("on\n")
@@ -95,7 +95,7 @@ def test_the_limit_of_a_command_counts_from_its_beginning(env: BaseEnvironment) 
     assert (result.output, result.timed_out) == ("began\n", True)
 
 
-def test_a_stopped_shell_with_something_left_goes_on(env: BaseEnvironment) -> None:
+def test_a_stopped_shell_with_a_background_child_goes_on(env: BaseEnvironment) -> None:
     pid = int(env.execute("x=plain; (sleep 1000; echo noise) & echo $$").output)
     os.kill(pid, signal.SIGSTOP)
     assert env.execute("echo $x$$", timeout=60).output == f"plain{pid}\n"

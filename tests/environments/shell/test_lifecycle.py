@@ -1,4 +1,4 @@
-"""The life of an environment: whoever ends it, and whoever forgets to."""
+"""Lifecycle of an environment: loss, cleanup, the end of the program, and forks."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def _descriptors() -> int:
-    current()  # whose own stay open as long as the process
+    current()  # starts the loop thread, whose descriptors stay open
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 class Counted(PlainLocal):
-    """Counts how often its target is brought up, which takes nothing."""
+    """An environment that counts the starts of its target."""
 
     starts = 0
 
@@ -52,11 +52,11 @@ class Counted(PlainLocal):
         self.starts += 1
 
     def stop_target(self) -> None:
-        """There is nothing to take down."""
+        pass
 
 
 class Staying(Counted):
-    """The same where the target outlives its link."""
+    """An environment that counts starts, and whose target outlives its link."""
 
     target_stays = True
 
@@ -67,26 +67,26 @@ def counted() -> Iterator[Counted]:
         yield env
 
 
-def test_a_loss_that_nobody_was_told_of_is_raised_once_by_the_next_command(counted: Counted) -> None:
+def test_an_unreported_loss_is_raised_once_by_the_next_command(counted: Counted) -> None:
     life = counted.life
     counted.ensure_started()
     life.postpone(life.lost("it went away"))
     with pytest.raises(EnvironmentLostError, match="went away") as raised:
         counted.ensure_started()
-    life.postpone(raised.value)  # by somebody else whom nobody asked
+    life.postpone(raised.value)  # by another thread, without a caller
     with pytest.raises(EnvironmentLostError, match="went away"):
         counted.ensure_started()
     assert counted.ensure_started() == counted.starts == 2
 
 
-def test_a_loss_that_nobody_was_told_of_is_none_where_the_target_stays() -> None:
+def test_an_unreported_loss_is_dropped_where_the_target_stays() -> None:
     with Staying(load_settings("local")) as env:
         env.ensure_started()
         env.life.postpone(env.life.lost("its link was dropped"))
         assert env.ensure_started() == 2
 
 
-def test_a_loss_that_somebody_was_told_of_is_not_raised_again(counted: Counted) -> None:
+def test_a_reported_loss_is_not_raised_again(counted: Counted) -> None:
     life = counted.life
     counted.ensure_started()
     in_background = life.lost("gone")
@@ -128,7 +128,7 @@ def test_cleanup_that_races_with_a_start_leaves_nothing(tmp_path: Path) -> None:
     assert _descriptors() == descriptors
 
 
-def test_a_command_that_meets_cleanup_is_interrupted_and_one_that_waits_is_refused(env: BaseEnvironment) -> None:
+def test_cleanup_interrupts_a_running_command_and_fails_a_waiting_one(env: BaseEnvironment) -> None:
     outcomes: list[object] = []
 
     def run(command: str) -> None:
@@ -157,12 +157,14 @@ def test_a_command_that_meets_cleanup_is_interrupted_and_one_that_waits_is_refus
         env.execute_oneshot("true")
 
 
-def test_many_processes_that_ignore_term_are_ended_side_by_side_by_whichever_cleanup(env: BaseEnvironment) -> None:
+def test_many_processes_that_ignore_term_are_ended_in_parallel_by_concurrent_cleanups(env: BaseEnvironment) -> None:
     word = unique()
     for _ in range(12):
         env.start(f"trap '' TERM; sh -c ': {word}; while :; do sleep 100; done'")
     assert wait_until(lambda: len(processes_with(word)) >= 12)
-    threads = [threading.Thread(target=env.cleanup) for _ in range(4)]  # of which one ends them, and all wait for it
+    threads = [
+        threading.Thread(target=env.cleanup) for _ in range(4)
+    ]  # one cleanup ends the processes, all wait for it
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -181,7 +183,7 @@ def test_an_environment_that_is_dropped_is_cleaned_up_with_a_warning(tmp_path: P
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         del env
-        # A thread of its own may hold it for a moment; what else is collected then may be other tests'.
+        # A thread may hold the environment for a moment. The collector may also warn about other tests.
         assert wait_until(lambda: gc.collect() >= 0 and any("'local'" in str(each.message) for each in caught))
     assert [each.category for each in caught if "'local'" in str(each.message)] == [ResourceWarning]
     assert all_gone(word)
@@ -241,7 +243,7 @@ def test_a_forked_child_ends_nothing_of_its_parents() -> None:
     assert (done.stdout, done.returncode) == ("fine\n", 0), done.stderr
 
 
-def test_a_shell_of_ours_that_comes_when_its_environment_has_ended_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shell_that_opens_after_the_cleanup_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     come, ended = threading.Event(), threading.Event()
     errors: list[BaseException] = []
     env = create_environment("local")
@@ -250,7 +252,7 @@ def test_a_shell_of_ours_that_comes_when_its_environment_has_ended_is_ended(monk
 
     async def late(*arguments: Any) -> Shell:
         opened = await open_shell(*arguments)
-        if not come.is_set():  # others are for the cleanup itself
+        if not come.is_set():  # later shells are for the cleanup itself
             come.set()
             assert await in_worker(ended.wait, 60)
         return opened

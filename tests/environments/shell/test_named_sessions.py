@@ -1,4 +1,4 @@
-"""Sessions of a name beside that of execute. What holds on every backend is in conformance/sessions.py."""
+"""Named sessions beside the session of execute. Checks for every backend are in conformance/sessions.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from environments.conformance.check import wait_until
 
 @contextmanager
 def running(session: EnvironmentSession, command: str) -> Iterator[None]:
-    """Run a command in another thread, and wait for its end behind the block."""
+    """Run a command in another thread; wait for its end after the block."""
     thread = threading.Thread(target=session.execute, args=(command,))
     thread.start()
     try:
@@ -26,7 +26,9 @@ def running(session: EnvironmentSession, command: str) -> Iterator[None]:
         thread.join()
 
 
-def test_there_is_a_bound_and_closing_one_makes_room(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_sessions_is_limited_and_close_makes_room(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(session_module, "MOST_SESSIONS", 2)
     first, _ = env.session("first"), env.session("second")
     with pytest.raises(TerminalError, match="2 sessions are open"):
@@ -46,7 +48,7 @@ def test_hooks_are_asked_with_the_directory_of_the_session(env: BaseEnvironment)
     assert [(request.cwd, request.way) for request in asked] == [(place, "session") for place in ("/usr", "/tmp", "/")]
 
 
-def test_a_command_of_one_keeps_the_environment_busy(env: BaseEnvironment, nap: str) -> None:
+def test_a_command_of_a_named_session_keeps_the_environment_busy(env: BaseEnvironment, nap: str) -> None:
     session = env.session("busy")
     with running(session, f"sleep {nap}"):
         assert wait_until(lambda: session.busy and bool(processes_with(nap)))
@@ -56,7 +58,9 @@ def test_a_command_of_one_keeps_the_environment_busy(env: BaseEnvironment, nap: 
     assert not session.busy
 
 
-def test_closing_one_is_refused_to_its_own_command_and_reaches_those_that_wait(env: BaseEnvironment, nap: str) -> None:
+def test_a_session_is_not_closed_by_its_own_command_and_close_fails_waiting_commands(
+    env: BaseEnvironment, nap: str
+) -> None:
     session = env.session("closed")
 
     def close(_: str) -> None:

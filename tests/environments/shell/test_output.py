@@ -1,4 +1,4 @@
-"""Keeping the head and the tail of an output."""
+"""Output of commands: head and tail, callbacks and sinks."""
 
 from __future__ import annotations
 
@@ -65,23 +65,23 @@ def test_the_notice_stands_on_a_line_of_its_own_where_bytes_are_missing() -> Non
     assert _captured([b"abcd"], 4).text().with_notice("[cut]") == "abcd"
 
 
-def test_the_callback_gets_whole_characters_and_what_is_left_at_the_end() -> None:
-    told: list[tuple[str | bytes, str]] = []
-    teller = CallbackDecoder(lambda piece, channel: told.append((piece, channel)), binary=False)
+def test_the_callback_gets_whole_characters_and_the_rest_at_the_end() -> None:
+    received: list[tuple[str | bytes, str]] = []
+    decoder = CallbackDecoder(lambda piece, channel: received.append((piece, channel)), binary=False)
     for byte in "aü".encode() + b"\xc3":
-        teller(Channel.STDOUT, bytes([byte]))
-        teller(Channel.STDERR, b"e")
-    teller.finish()
-    assert [piece for piece, channel in told if channel == "stdout"] == ["a", "ü", "�"]
-    assert [piece for piece, channel in told if channel == "stderr"] == ["e"] * 4
+        decoder(Channel.STDOUT, bytes([byte]))
+        decoder(Channel.STDERR, b"e")
+    decoder.finish()
+    assert [piece for piece, channel in received if channel == "stdout"] == ["a", "ü", "�"]
+    assert [piece for piece, channel in received if channel == "stderr"] == ["e"] * 4
 
 
-def test_a_callback_for_bytes_gets_them_as_they_come() -> None:
-    told: list[tuple[str | bytes, str]] = []
-    teller = CallbackDecoder(lambda piece, channel: told.append((piece, channel)), binary=True)
-    teller(Channel.STDOUT, b"\xc3")
-    teller.finish()
-    assert told == [(b"\xc3", "stdout")]
+def test_a_callback_for_bytes_gets_bytes_as_they_come() -> None:
+    received: list[tuple[str | bytes, str]] = []
+    decoder = CallbackDecoder(lambda piece, channel: received.append((piece, channel)), binary=True)
+    decoder(Channel.STDOUT, b"\xc3")
+    decoder.finish()
+    assert received == [(b"\xc3", "stdout")]
 
 
 def test_an_output_keeps_both_channels_or_the_first_alone() -> None:
@@ -95,7 +95,7 @@ def test_an_output_keeps_both_channels_or_the_first_alone() -> None:
         assert result.omitted_bytes == (5 if separate else 0)
 
 
-def test_what_a_shell_says_of_a_command_that_is_ended_is_left_out() -> None:
+def test_messages_of_the_shell_about_an_ended_command_are_left_out() -> None:
     output = Output(100)
     output.add(Channel.STDOUT, b"Killed\n")
     output.is_ending = True
@@ -105,7 +105,7 @@ def test_what_a_shell_says_of_a_command_that_is_ended_is_left_out() -> None:
 
 
 class SlowSink:
-    """A sink that takes a piece when it may."""
+    """A sink that blocks until the test releases it."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.may_take = threading.Event()
@@ -144,7 +144,7 @@ def test_a_sink_takes_all_in_order_and_the_stream_is_paused_while_it_is_slow() -
     assert not errors
 
 
-def test_the_first_error_of_a_sink_is_told_and_ends_what_it_is_given() -> None:
+def test_the_first_error_of_a_sink_is_reported_and_ends_the_delivery() -> None:
     sink, tap, errors = SlowSink(ValueError("full")), PauseLog(), []
 
     async def work(_: object) -> None:

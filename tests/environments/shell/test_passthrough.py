@@ -1,4 +1,4 @@
-"""Variables that are passed through to the session, whatever becomes of its shells."""
+"""Variables passed through to a session and to its later shells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_TOKEN", raising=False)
 
 
-def test_a_variable_that_comes_to_be_set_here_reaches_every_shell_also_of_those_that_are_killed(
+def test_a_variable_that_is_set_later_reaches_every_shell_also_after_a_kill(
     bash_or_sh: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bash_or_sh.passthrough.allow(["MY_TOKEN"])
@@ -26,7 +26,7 @@ def test_a_variable_that_comes_to_be_set_here_reaches_every_shell_also_of_those_
     assert bash_or_sh.execute("echo $MY_TOKEN $KEPT").output == "sun 1\n"
 
 
-def test_what_the_session_has_set_itself_stays(bash_or_sh: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_set_by_the_session_stays(bash_or_sh: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     bash_or_sh.execute("export MY_TOKEN=own")
     monkeypatch.setenv("MY_TOKEN", "sun")
     bash_or_sh.passthrough.allow(["MY_TOKEN"])
@@ -47,7 +47,7 @@ def test_a_variable_that_cannot_be_set_ends_no_session(
     assert bash_or_sh.execute("echo $MY_TOKEN $OTHER $BEFORE").output == "sun 1 1\n"
 
 
-def test_without_a_lasting_shell_each_gets_what_the_session_has_left(
+def test_without_a_persistent_shell_each_shell_gets_the_state_of_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "sun")
@@ -58,7 +58,7 @@ def test_without_a_lasting_shell_each_gets_what_the_session_has_left(
         assert env.execute("echo ${MY_TOKEN-unset}").output == "unset\n"
 
 
-def test_a_terminal_has_it_and_does_not_echo_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_has_the_variable_and_does_not_echo_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "sun-and-rain")
     for scrub in (False, True):
         with create_environment("local", cwd=str(tmp_path), env_passthrough=["MY_TOKEN"], scrub_env=scrub) as env:
@@ -67,7 +67,7 @@ def test_a_terminal_has_it_and_does_not_echo_it(tmp_path: Path, monkeypatch: pyt
             assert process.read().split() == ["12", "terminal"]
 
 
-def test_what_is_scrubbed_is_in_no_shells_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrubbed_variables_are_in_no_shells_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "sun")
     settings = load_settings("local", cwd=str(tmp_path), scrub_env=True)
     look = "tr '\\0' '\\n' </proc/$$/environ"
@@ -86,12 +86,12 @@ def test_scrubbing_without_the_program_env_opens_no_shell(tmp_path: Path) -> Non
             super().start_target()
             Path(self._path.name, "env").unlink()
 
-    said = "the program env, which sets the environment, is missing"
+    reason = "the program env, which sets the environment, is missing"
     bare = Bare(load_settings("local", cwd=str(tmp_path), scrub_env=True))
-    with bare as env, pytest.raises(EnvironmentStartError, match=said):
+    with bare as env, pytest.raises(EnvironmentStartError, match=reason):
         env.execute("true")
 
 
-def test_a_name_that_is_none_is_refused_before_anything_starts() -> None:
+def test_an_invalid_name_is_refused_before_anything_starts() -> None:
     with pytest.raises(SettingsError, match=r"terminal.env_passthrough: 'A B' is not the name of a variable"):
         create_environment("local", env_passthrough=["A B"])

@@ -1,4 +1,4 @@
-"""Reading what a look at a target's processes has printed, which the target's user can have print anything."""
+"""Parsing of process listings. The target's user can put anything into a listing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REST = " ".join(["0"] * 16)
 HEADS = "1 9\n2\n\n\n\n"
 
 
-def test_what_is_no_number_is_an_error_in_a_head_and_no_process_in_a_row() -> None:
+def test_an_invalid_number_is_an_error_in_the_head_and_no_process_in_a_row() -> None:
     for word in ("\u00b2", "9" * 5000, "x"):  # a superscript, thousands of digits, a letter
         with pytest.raises(TerminalError, match="cannot look"):
             ProcessTable.parse(f"1 2\n{word}\n\n\n\n")
@@ -26,7 +26,7 @@ def test_a_time_is_that_of_a_row_or_a_number() -> None:
     assert parse_time(f"7 (a ) b) S 1 2 {_REST} 4242\n") == parse_time("4242\n") == 4242
 
 
-def test_where_ps_tells_of_processes_a_start_is_a_second_or_two() -> None:
+def test_start_times_from_ps_are_exact_to_two_seconds() -> None:
     text = "1 9 @\n2\n\n\n\n2 () Ss 1 2 @ Sat Feb 29 09:05:59 2020\n3 () Z 1 2 @ Sat Feb 29 09:05:59 2020\n"
     table = ProcessTable.parse(text + "4 () S 1 2 @ Sat Feb 30 x 2020\n")
     moment = 1582967159 * 100
@@ -34,5 +34,5 @@ def test_where_ps_tells_of_processes_a_start_is_a_second_or_two() -> None:
     assert table.started_since(moment + 200) == table.still({2: moment - 200, 3: moment}) == {2}
     assert table.started_since(moment + 201) == table.still({2: moment + 201}) == set()
     assert (table.marked, table.signalled) == ({2}, set())
-    told_by_proc = ProcessTable.parse(f"{HEADS}2 (sh) S 1 2 {_REST} 77\n")
-    assert told_by_proc.signalled == {2} and told_by_proc.still({2: 76}) == set()
+    from_proc = ProcessTable.parse(f"{HEADS}2 (sh) S 1 2 {_REST} 77\n")
+    assert from_proc.signalled == {2} and from_proc.still({2: 76}) == set()

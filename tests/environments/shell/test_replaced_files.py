@@ -1,4 +1,4 @@
-"""Files that are replaced by a target's shell: quickly, by its `sed`, or as every POSIX shell can."""
+"""Replacement of files by a target's shell: quickly with `sed`, or as in every POSIX shell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PIECES = ("\\", "\n", " ", "x", "&", "/", "'", '"', "$", "é", "\r\n", "\t", "}"
 
 @pytest.fixture(params=("bash", *WAYS), ids=lambda way: way if isinstance(way, str) else way.__name__)
 def shell_env(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    """This machine, with files by its shell alone."""
+    """Start environments on this machine, with file methods of the shell."""
     if request.param != "bash":
         with request.param(tmp_path) as env:
             yield env
@@ -73,13 +73,13 @@ def test_a_file_of_any_kind_of_text_is_replaced(shell_env: BaseEnvironment, tmp_
 
 def test_a_file_that_holds_nothing_but_nuls_is_not_read_to_its_end(shell_env: BaseEnvironment, tmp_path: Path) -> None:
     with (tmp_path / "file").open("wb") as file:
-        file.truncate(100 << 30)  # which takes a shell longer than a write may take
+        file.truncate(100 << 30)  # a shell needs longer to read it than a write may take
     conditions = WriteConditions(unless_crlf=True)
     assert run_on_files(shell_env, lambda files: files.write("file", b"new\n", conditions=conditions)) is False
     assert (tmp_path / "file").read_bytes() == b"new\n"
 
 
-def test_what_stands_behind_a_nul_is_a_change_too(shell_env: BaseEnvironment, tmp_path: Path) -> None:
+def test_data_behind_a_nul_is_a_change_too(shell_env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"one\n\0two\n")
     with pytest.raises(WriteConditionError, match="changed"):
         run_on_files(

@@ -1,17 +1,17 @@
-"""A shell and what its stream has taken in before the shell is there."""
+"""Start of a shell whose stream has received output in advance."""
 
 from __future__ import annotations
 
 import pytest
+from targets.idle_stream import IdleStream
 
 from environments.loop import run
 from environments.output import Channel
 from environments.shell.shell import Shell, ShellSpec
-from environments.shell.stream import Stream
 
 
-class EarlyStream(Stream):
-    """Hands on what has arrived already as soon as it is started."""
+class EarlyStream(IdleStream):
+    """A stream that delivers output as soon as it is started."""
 
     def __init__(self, *early: bytes) -> None:
         self.early = early
@@ -24,21 +24,6 @@ class EarlyStream(Stream):
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
-    def close_write(self) -> None:
-        pass
-
-    def pause(self) -> None:
-        pass
-
-    def resume(self) -> None:
-        pass
-
-    async def exit_code(self, timeout: float) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        pass
-
 
 @pytest.mark.parametrize(
     ("on_terminal", "early", "times"),
@@ -50,7 +35,7 @@ class EarlyStream(Stream):
         (False, (b"a greeting\n",), 1),
     ],
 )
-def test_a_shell_is_told_once_how_to_begin(on_terminal: bool, early: tuple[bytes, ...], times: int) -> None:
+def test_a_shell_receives_its_boot_text_once(on_terminal: bool, early: tuple[bytes, ...], times: int) -> None:
     async def work(_: object) -> list[bytes]:
         stream = EarlyStream(*early)
         Shell(stream, ShellSpec("marker/1/", on_terminal=on_terminal))

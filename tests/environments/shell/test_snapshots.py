@@ -1,4 +1,4 @@
-"""Snapshots and forks, as all backends have them."""
+"""Snapshots and forks: checks common to all backends."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_a_backend_without_snapshots_refuses_before_anything_is_started() -> Non
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a/b", "a:b", "ä", "a" * 64, "a\n"])
-def test_a_name_that_an_engine_would_not_take_is_refused_with_the_rule(name: str) -> None:
+def test_an_invalid_name_of_a_snapshot_is_refused_with_the_rule(name: str) -> None:
     with create_environment("local") as env, pytest.raises(ValueError, match="letters, digits"):
         env.snapshot(name)
 
 
-def test_a_snapshot_that_fails_behind_its_cancellation_is_no_fault_of_the_loop(
+def test_a_late_error_of_a_cancelled_snapshot_is_no_fault_of_the_loop(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taking, failing = threading.Event(), threading.Event()

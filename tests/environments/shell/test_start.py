@@ -1,4 +1,4 @@
-"""Starts: who waits for one, who stops it, and what comes of it, whatever the backend."""
+"""Starts of a target: waiting callers, ways to stop a start, and the removal of partly made targets."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from environments.starting import current_start
 
 
 class Slow(PersistentShellEnvironment):
-    """This machine, as a target that comes up when a test says so."""
+    """This machine, as a target that is up once the test releases it."""
 
     def __init__(self, cwd: Path) -> None:
         super().__init__(load_settings("local", cwd=str(cwd)))
         self.begun, self.come_up = threading.Event(), threading.Event()
         self.starts = self.stops = self.undone = 0
-        self.deaf = False
+        self.ignores_stop = False
         self.error: Exception | None = None
 
     def start_target(self) -> None:
         self.starts += 1
         self.begun.set()
-        if self.deaf:
+        if self.ignores_stop:
             self.come_up.wait()
         else:
             with current_start().aborting(self.come_up.set):
@@ -54,10 +54,10 @@ class Slow(PersistentShellEnvironment):
 
 
 class SlowOnTheLoop(Slow):
-    """The same, by a coroutine function."""
+    """A slow start by a coroutine function."""
 
     makes = False
-    """Whether it makes something that has to be undone when the start is stopped."""
+    """True if a stopped start has to be undone."""
 
     async def start_target(self) -> None:
         self.starts += 1
@@ -71,11 +71,11 @@ class SlowOnTheLoop(Slow):
 
     async def _comes_up(self) -> None:
         while not self.come_up.is_set():
-            with contextlib.suppress(asyncio.CancelledError) if self.deaf else contextlib.nullcontext():
+            with contextlib.suppress(asyncio.CancelledError) if self.ignores_stop else contextlib.nullcontext():
                 await asyncio.sleep(0.002)
 
     async def _undone(self) -> None:
-        assert self.come_up.is_set(), "it has ended"
+        assert self.come_up.is_set(), "the start has ended"
         await asyncio.sleep(0.002)
         self.undone += 1
         if self.error:
@@ -90,7 +90,7 @@ def env(request: pytest.FixtureRequest, tmp_path: Path):
     made.cleanup()
 
 
-def retried(env: Slow) -> str:
+def retry(env: Slow) -> str:
     env.come_up.set()
     return env.execute("echo works").output
 
@@ -98,11 +98,11 @@ def retried(env: Slow) -> str:
 @pytest.mark.parametrize("stop", WAYS[:3], ids=lambda way: way.__name__)
 def test_a_stopped_start_is_tried_again_by_the_next_command(env: Slow, stop: Stop):
     stop(env, env.begun.wait)
-    assert retried(env) == "works\n" and env.starts == 2
+    assert retry(env) == "works\n" and env.starts == 2
 
 
 class Tidy(Slow):
-    """The same, where what a stopped start has made takes a moment to remove."""
+    """A slow start whose removal takes a moment after a stop."""
 
     def start_target(self) -> None:
         try:
@@ -114,7 +114,7 @@ class Tidy(Slow):
 
 
 @pytest.mark.parametrize("stop", WAYS[:3], ids=lambda way: way.__name__)
-def test_what_a_stopped_start_has_made_is_removed_before_its_callers_are_told(tmp_path: Path, stop: Stop):
+def test_a_stopped_start_is_removed_before_its_callers_get_the_error(tmp_path: Path, stop: Stop):
     env = Tidy(tmp_path)
     stop(env, env.begun.wait)
     assert env.undone == 1
@@ -138,7 +138,7 @@ def test_an_event_of_the_command_stops_the_start(env: Slow):
     thread.join(LONGEST)
     assert [str(error) for error in errors] == ["backend 'local': the start was stopped: it was interrupted"]
     assert isinstance(errors[0], StartStoppedError)
-    assert retried(env) == "works\n"
+    assert retry(env) == "works\n"
 
 
 def test_control_c_in_the_caller_stops_the_start_and_the_next_command_works(env: Slow):
@@ -154,10 +154,10 @@ def test_control_c_in_the_caller_stops_the_start_and_the_next_command_works(env:
         env.execute("true")
     thread.join(LONGEST)
     assert wait_until(lambda: not our_threads())
-    assert retried(env) == "works\n"
+    assert retry(env) == "works\n"
 
 
-def test_a_start_goes_on_for_those_who_still_wait_for_it(env: Slow):
+def test_a_start_goes_on_while_other_callers_wait_for_it(env: Slow):
     scope, results = CancelScope(), list[str]()
     with starting(env, scope.active()) as errors:
         env.begun.wait()
@@ -171,7 +171,7 @@ def test_a_start_goes_on_for_those_who_still_wait_for_it(env: Slow):
     assert results == ["works\n"] and env.starts == 1 and isinstance(errors[0], StartStoppedError)
 
 
-def test_what_a_start_raises_is_raised_to_who_asked_for_it(env: Slow):
+def test_an_error_of_a_start_is_raised_in_its_caller(env: Slow):
     env.error = EnvironmentStartError("no such place")
     env.come_up.set()
     with pytest.raises(EnvironmentStartError, match="no such place"):
@@ -180,16 +180,16 @@ def test_what_a_start_raises_is_raised_to_who_asked_for_it(env: Slow):
     assert env.execute("echo works").output == "works\n"
 
 
-def test_a_backend_that_cannot_be_broken_off_is_not_waited_for_either(env: Slow):
-    env.deaf = True
+def test_a_stopped_caller_does_not_wait_for_a_start_that_cannot_be_aborted(env: Slow):
+    env.ignores_stop = True
     by_interrupt(env, env.begun.wait)
     assert env.starts == 1
-    assert retried(env) == "works\n" and env.starts == 1  # it came up after all
+    assert retry(env) == "works\n" and env.starts == 1  # the first start came up after all
 
 
-def test_what_comes_up_after_the_environment_was_closed_is_taken_down(env: Slow, monkeypatch):
+def test_a_target_that_comes_up_after_cleanup_is_stopped(env: Slow, monkeypatch):
     monkeypatch.setattr("environments.shell.lifecycle.CLOSE_GRACE", 0.1)
-    env.deaf = True
+    env.ignores_stop = True
     with starting(env) as errors:
         env.begun.wait()
         env.cleanup()
@@ -201,7 +201,7 @@ def test_what_comes_up_after_the_environment_was_closed_is_taken_down(env: Slow,
 
 @pytest.mark.parametrize("error", [None, EnvironmentStartError("no such place")])
 @pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
-def test_what_a_coroutine_makes_that_goes_on_alone_is_undone_once(
+def test_a_detached_coroutine_of_a_stopped_start_is_undone_once(
     tmp_path: Path, stop: Stop, error: Exception | None, caplog: pytest.LogCaptureFixture
 ):
     with SlowOnTheLoop(tmp_path) as env:
@@ -219,7 +219,7 @@ def test_what_a_coroutine_makes_that_goes_on_alone_is_undone_once(
 
 
 @pytest.mark.parametrize("stop", WAYS[:3], ids=lambda way: way.__name__)
-def test_cleanup_waits_until_what_a_stopped_start_makes_alone_is_undone(tmp_path: Path, stop: Stop):
+def test_cleanup_waits_until_a_detached_coroutine_is_undone(tmp_path: Path, stop: Stop):
     env = SlowOnTheLoop(tmp_path)
     env.makes = True
     stop(env, env.begun.wait)
@@ -250,13 +250,13 @@ def test_the_time_of_a_command_does_not_bound_its_start(env: Slow):
     assert results == ["works\n"]
 
 
-def test_a_limit_says_how_long_it_was(env: Slow):
+def test_the_error_of_a_start_limit_names_the_limit(env: Slow):
     with start_limit(0.25), pytest.raises(StartStoppedError, match=r"not up within 0\.25 s") as caught:
         env.execute("true")
     assert caught.value.timed_out
 
 
-def test_what_asks_whether_to_go_on_stops_a_start(env: Slow):
+def test_an_interrupted_callback_stops_a_start(env: Slow):
     asked = threading.Event()
     with starting(env, start_limit(1e9, interrupted=asked.is_set)) as errors:
         env.begun.wait()
@@ -265,7 +265,7 @@ def test_what_asks_whether_to_go_on_stops_a_start(env: Slow):
     assert isinstance(error, StartStoppedError) and not error.timed_out
 
 
-def test_an_environment_is_not_used_by_what_its_own_start_calls(env: Slow):
+def test_a_callback_of_a_start_cannot_use_the_environment(env: Slow):
     errors: list[TerminalError] = []
 
     def use(progress: Progress) -> None:
@@ -275,12 +275,12 @@ def test_an_environment_is_not_used_by_what_its_own_start_calls(env: Slow):
             errors.append(error)
 
     env.progress.callback = use
-    assert retried(env) == "works\n"
+    assert retry(env) == "works\n"
     assert "on_progress" in str(errors[0])
 
 
-class Mute(Slow):
-    """A target that comes up at once, whose shells then say nothing for as long as a test wants."""
+class SilentShells(Slow):
+    """A target that is up at once, whose shells print nothing until the test releases them."""
 
     def start_target(self) -> None:
         self.starts += 1
@@ -291,40 +291,40 @@ class Mute(Slow):
 
 
 @pytest.fixture
-def mute(tmp_path: Path):
-    with Mute(tmp_path) as made:
+def silent(tmp_path: Path):
+    with SilentShells(tmp_path) as made:
         yield made
 
 
-def test_a_shell_that_says_nothing_is_not_waited_for(mute: Mute):
-    by_a_limit(mute, mute.begun.wait)
-    assert retried(mute) == "works\n"
+def test_a_start_limit_ends_the_wait_for_a_silent_shell(silent: SilentShells):
+    by_a_limit(silent, silent.begun.wait)
+    assert retry(silent) == "works\n"
 
 
 @pytest.mark.parametrize("name", ["execute", "execute_oneshot"])
-def test_a_command_that_is_interrupted_before_its_shell_answers_has_not_run(mute: Mute, name: str):
+def test_a_command_that_is_interrupted_before_its_shell_answers_has_not_run(silent: SilentShells, name: str):
     results, scope, event = list[CommandResult](), CancelScope(), threading.Event()
 
     def work() -> None:
         with scope.active():
-            results.append(getattr(mute, name)("true", interrupt=event))
+            results.append(getattr(silent, name)("true", interrupt=event))
 
     thread = threading.Thread(target=work)
     thread.start()
-    mute.begun.wait()
+    silent.begun.wait()
     if name == "execute":
-        mute.interrupt()
+        silent.interrupt()
     else:
-        mute.interrupt()  # which is not for it
+        silent.interrupt()  # interrupts the session alone
         assert thread.is_alive()
         event.set()
     thread.join(LONGEST)
     assert results[0].interrupted and results[0].exit_code == 130
-    assert retried(mute) == "works\n"
+    assert retry(silent) == "works\n"
 
 
-def test_a_shell_that_says_nothing_does_not_hold_cleanup_up(mute: Mute):
-    with starting(mute) as errors:
-        mute.begun.wait()
-        mute.cleanup()
+def test_a_silent_shell_does_not_delay_cleanup(silent: SilentShells):
+    with starting(silent) as errors:
+        silent.begun.wait()
+        silent.cleanup()
     assert "cleaned up" in str(errors[0])

@@ -1,4 +1,4 @@
-"""What a session carries from one shell to the next, however a shell ends, and what it does not see of ours."""
+"""State of a session across its shells, whatever ends a shell, and the invisibility of internal shell code."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ ENDS = (
 )
 
 
-def _held(env: BaseEnvironment) -> str:
+def _state(env: BaseEnvironment) -> str:
     return env.execute("echo $EXPORTED; f; shopt -p extglob; umask; set -o | grep pipefail; pwd; echo $OLDPWD").output
 
 
-def test_what_it_holds_outlives_any_end_of_its_shell(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_the_state_of_a_session_outlives_any_end_of_its_shell(env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     env.execute(
         "shopt -s extglob\nexport EXPORTED='a\nb'; f() { case $1 in +([0-9])) echo num;; *) echo ff;; esac; }; "
         f"umask 027; set -o pipefail; cd {tmp_path}; cd there"
     )
-    before = _held(env)
+    before = _state(env)
     assert "ff" in before
     failed = []
     for end in ENDS:
         env.execute(end, timeout=60)
         env.execute("set +e; unset POSIXLY_CORRECT; set +o posix; unset -f builtin exec; unalias -a")
-        if (after := _held(env)) != before or env.execute("f 12").output != "num\n":
+        if (after := _state(env)) != before or env.execute("f 12").output != "num\n":
             failed.append((end, after))
     assert failed == []
 
@@ -97,10 +97,10 @@ SEEN = (
     ("alias echo='echo aliased'", "echo a", "aliased a\n"),
     ("cd .", "-x 2>/dev/null || echo $?", "127\n"),
 )
-"""What a session sets, a command, and its output."""
+"""Settings of a session, a command, and its output."""
 
 
-def test_what_a_session_sets_sees_nothing_of_ours_and_breaks_nothing(env: BaseEnvironment) -> None:
+def test_settings_of_a_session_neither_see_nor_break_internal_shell_code(env: BaseEnvironment) -> None:
     failed = []
     for number, (first, command, output) in enumerate(SEEN):
         with env.session(f"row {number}") as session:
@@ -133,7 +133,7 @@ def test_a_command_may_run_in_directories_of_all_names_with_variables_of_its_own
     assert process.read() == f"{env.cwd}/-\nstarted\n"
 
 
-def test_read_only_places_brick_no_session(env: BaseEnvironment) -> None:
+def test_read_only_directory_variables_break_no_session(env: BaseEnvironment) -> None:
     for name in ("PWD", "OLDPWD"):
         with env.session(name) as session:
             session.execute(f"cd /usr; readonly {name}; exit 3", timeout=60)
@@ -154,7 +154,7 @@ def test_a_shell_that_ends_behind_one_line_answers_for_no_other(env: BaseEnviron
         assert env.execute("echo ran", timeout=60).output == "ran\n"
 
 
-def test_a_command_that_makes_its_shell_useless_costs_its_own_limit_at_most(env: BaseEnvironment) -> None:
+def test_a_command_that_breaks_its_shell_costs_at_most_its_own_time_out(env: BaseEnvironment) -> None:
     env.execute("export KEPT=1")
     for command in (
         "set -n",
@@ -177,7 +177,7 @@ TIED = (
     "shopt -s extdebug",
     "shopt -s extdebug; set +E",
 )
-"""What sets a variable and an option that bash ties to each other."""
+"""Commands that set a variable and an option tied to each other by bash."""
 _TIED_STATE = "declare -p BASH_COMPAT IGNOREEOF POSIXLY_CORRECT GLOBIGNORE 2>/dev/null; set +o; shopt -p"
 
 
@@ -195,7 +195,7 @@ def test_variables_that_go_with_an_option_outlive_a_shell_and_a_time_out(end: st
 
 
 @pytest.mark.parametrize("end", ["exit 1", "kill -9 $$", "sleep 1000"])
-def test_what_is_in_the_way_of_our_own_text_is_there_for_the_next_command(end: str, env: BaseEnvironment) -> None:
+def test_functions_and_aliases_that_hide_builtins_are_kept_for_the_next_command(end: str, env: BaseEnvironment) -> None:
     env.execute("builtin() { echo B; }; exec() { echo E; }; export -f exec; alias if='echo I' '{'='echo J'")
     for stderr in ("merge", "separate"):
         assert env.execute(end, timeout=0.2, stderr=stderr).output == ""
@@ -204,7 +204,7 @@ def test_what_is_in_the_way_of_our_own_text_is_there_for_the_next_command(end: s
     assert env.execute("shopt -q expand_aliases; echo $?", cwd="/").output == "0\n"
 
 
-def test_the_session_is_where_its_shell_is(bash_or_sh: BaseEnvironment, tmp_path: Path) -> None:
+def test_the_directory_of_a_session_is_that_of_its_shell(bash_or_sh: BaseEnvironment, tmp_path: Path) -> None:
     env, where = bash_or_sh, "command -p env pwd"
     (tmp_path / "a").mkdir()
     for command, place in (
@@ -242,7 +242,7 @@ def test_a_command_that_ends_its_shell_in_a_directory_of_its_own_moves_no_sessio
     assert env.execute('pwd; echo "$PWD $OLDPWD"; cd - >/dev/null; pwd').output == "/var\n/var /usr\n/usr\n"
 
 
-def test_a_command_that_is_ended_in_posix_mode_says_nothing_of_ours(env: BaseEnvironment) -> None:
+def test_a_command_that_is_ended_in_posix_mode_prints_no_internal_text(env: BaseEnvironment) -> None:
     for run in (env.execute, env.execute_oneshot):
         result = run("set -o posix; echo on; sleep 100", timeout=0.5)
         assert (result.output, result.exit_code) == ("on\n", 124)

@@ -1,4 +1,4 @@
-"""Reading what a shell reports of its state, which who runs in it can forge."""
+"""Parsing of state reports of a shell. Commands can forge reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from environments.shell.framing import Kind, Message
 from environments.shell.state import SessionState, StateReports, with_variables_of
 
 
-def test_a_report_that_is_no_shells_is_read_in_no_more_time_than_another() -> None:
+def test_a_forged_report_is_parsed_in_linear_time() -> None:
     forged = SessionState(exports="declare -x A=" + "$'a'" * 60 + " ")
     assert with_variables_of(forged, forged, ["A"]) == forged
     whole = SessionState(exports="declare -x A=" + "$'a'" * 60 + "\n")
@@ -29,7 +29,7 @@ def test_pieces_of_reports_that_never_end_are_not_kept(monkeypatch: pytest.Monke
     assert not reports.add(Message(Kind.PIECES, (b"999", b"", b"", b"30", b"30000")))
 
 
-def test_the_pieces_of_one_report_are_put_together() -> None:
+def test_the_pieces_of_a_report_are_joined() -> None:
     reports = StateReports(SessionState())
     reports.add(piece(6, b"of another"))
     reports.add(piece(7, b"export A=1"))

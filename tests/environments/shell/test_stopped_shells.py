@@ -1,4 +1,4 @@
-"""Shells of ours that a command or a script has stopped."""
+"""Shells stopped (SIGSTOP) by a command or a script."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from environments.shell.environment import PersistentShellEnvironment
 
 
 def shells_of(env: BaseEnvironment) -> list[int]:
-    """Return the process ids of the shells that are open."""
+    """Return the process ids of the open shells."""
     assert isinstance(env, PersistentShellEnvironment)
     return env.shells.pids()
 
 
 def stop(pids: list[int]) -> None:
     def are_stopped() -> bool:
-        for pid in pids:  # again, as an earlier rescue may still be under way
+        for pid in pids:  # again: an earlier rescue may still be in progress
             os.kill(pid, signal.SIGSTOP)
         return all(psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid in pids)
 
@@ -59,7 +59,7 @@ def test_a_time_out_ends_its_command_when_all_shells_are_stopped_meanwhile(start
         word = unique()
         stopping = f"(sleep .3; kill -STOP {' '.join(map(str, shells_of(started)))}) &"
         result = run(f"{stopping} sh -c ': {word}; sleep 1000; :'", timeout=1)
-        assert result.timed_out and result.duration_seconds < 20  # of the 30 in which a shell is waited for
+        assert result.timed_out and result.duration_seconds < 20  # less than the 30 s limit of a wait for a shell
         assert running(started, word) == 0
     assert started.execute("echo $KEPT").output in ("yes\n", "\n")
 
@@ -72,10 +72,10 @@ time.sleep({seconds})
 """
 
 
-def test_a_script_that_stops_our_shells_ends_with_its_time_and_the_next_command_runs(env: BaseEnvironment) -> None:
+def test_a_script_that_stops_all_shells_ends_at_its_time_out_and_the_next_command_runs(env: BaseEnvironment) -> None:
     env.execute("export KEPT=yes")
     assert execute_code("", env=env, tools={}).status == "success"
-    for seconds in (1000, 0):  # with the second it waits for its own shell, which it has stopped too
+    for seconds in (1000, 0):  # the second script waits for its own, stopped shell
         code = STOPS_SHELLS.format(pids=shells_of(env), seconds=seconds)
         result = execute_code(code, env=env, tools={}, timeout=2)
         assert result.status == "timeout" or seconds == 0

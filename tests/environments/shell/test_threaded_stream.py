@@ -1,4 +1,4 @@
-"""A blocking stream on the loop thread, by two threads."""
+"""Threaded: a blocking stream on the loop thread, driven by two threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from environments.shell.stream import Chunk, Discard, Terminal, Threaded
 
 
 class Echo:
-    """A blocking stream that brings back what is written to it."""
+    """A blocking stream that echoes its input."""
 
     def __init__(self) -> None:
         self._chunks: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
@@ -46,7 +46,7 @@ class Kept(Discard):
         self.data += data
 
 
-def test_one_that_is_paused_stays_so_when_it_is_written_to() -> None:
+def test_a_paused_stream_stays_paused_during_writes() -> None:
     async def work(_: Call[None]) -> None:
         stream, kept = Threaded(Echo()), Kept()
         stream.start(kept)
@@ -54,7 +54,7 @@ def test_one_that_is_paused_stays_so_when_it_is_written_to() -> None:
         while kept.data != b"first":
             await asyncio.sleep(0.001)
         stream.pause()
-        for _each in range(20):  # of which the read that was under way may bring one
+        for _each in range(20):  # the read in progress may return one byte
             stream.write(b"x")
             await stream.drain()
         assert len(kept.data) <= len(b"first") + 1

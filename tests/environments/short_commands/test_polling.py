@@ -1,4 +1,4 @@
-"""A process that is asked for its output waits in the target until there is some."""
+"""Polling for output: a poll waits in the target until there is output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from environments.output import Channel
 from environments.shell.stream import Stream
 
 
-class Content(StreamRecorder):
-    """Waits for nothing more once something has come."""
+class RestingRecorder(StreamRecorder):
+    """A recorder that ends the polling after its first output."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ def env(tmp_path: Path) -> Iterator[PerCommandLocal]:
         yield made
 
 
-def test_a_command_of_some_seconds_costs_no_more_round_trips_than_a_short_one_and_one(env: PerCommandLocal) -> None:
+def test_a_command_of_some_seconds_costs_one_round_trip_more_than_a_short_one(env: PerCommandLocal) -> None:
     for run in (env.execute, env.execute_oneshot):
         run("true")
         before = env.commands
@@ -44,7 +44,7 @@ def test_a_command_of_some_seconds_costs_no_more_round_trips_than_a_short_one_an
         assert env.commands - before <= short + 1
 
 
-def test_a_shell_that_nothing_is_waited_for_of_is_not_asked(env: PerCommandLocal) -> None:
+def test_an_idle_shell_is_not_polled(env: PerCommandLocal) -> None:
     env.execute("true")
     env.execute_oneshot("true")
     before = env.commands
@@ -52,7 +52,7 @@ def test_a_shell_that_nothing_is_waited_for_of_is_not_asked(env: PerCommandLocal
     assert env.commands == before
 
 
-def test_small_outputs_of_one_command_after_the_other_are_not_held_back(env: PerCommandLocal) -> None:
+def test_small_outputs_of_consecutive_commands_are_not_delayed(env: PerCommandLocal) -> None:
     env.execute("true")
     env.texts.clear()
     for _ in range(5):
@@ -60,10 +60,10 @@ def test_small_outputs_of_one_command_after_the_other_are_not_held_back(env: Per
     assert set(re.findall("quiet=([0-9]+)", "".join(text for text in env.texts if "limit=100 " in text))) == {"0"}
 
 
-def test_what_a_process_said_last_while_it_was_not_asked_is_brought_with_its_exit_code(env: PerCommandLocal) -> None:
+def test_the_last_output_of_a_process_that_was_not_polled_comes_with_its_exit_code(env: PerCommandLocal) -> None:
     async def use(_: object) -> None:
         stream = await env.open_stream(["sh", "-c", "read -r x; echo $x; sleep 0.5; echo last; exit 7"])
-        recorder = Content(stream)
+        recorder = RestingRecorder(stream)
         stream.start(recorder)
         stream.write(b"first\n")
         await recorder.until(lambda: recorder.out == b"first\n")
@@ -80,7 +80,7 @@ def test_what_a_process_said_last_while_it_was_not_asked_is_brought_with_its_exi
     env.run_on_loop(use)
 
 
-def test_a_stream_that_is_paused_brings_nothing_until_it_reads_on(env: PerCommandLocal) -> None:
+def test_a_paused_stream_delivers_nothing_until_it_is_resumed(env: PerCommandLocal) -> None:
     async def use(_: object) -> None:
         stream, recorder = await env.open_stream(["cat"]), StreamRecorder()
         stream.start(recorder)
@@ -101,7 +101,7 @@ def test_a_stream_that_is_paused_brings_nothing_until_it_reads_on(env: PerComman
     env.run_on_loop(use)
 
 
-def test_input_is_sent_in_order_and_what_waits_goes_together(env: PerCommandLocal) -> None:
+def test_input_is_sent_in_order_and_queued_input_is_joined(env: PerCommandLocal) -> None:
     async def use(_: object) -> None:
         stream, recorder = await env.open_stream(["cat"]), StreamRecorder()
         stream.start(recorder)
@@ -120,7 +120,7 @@ def test_input_is_sent_in_order_and_what_waits_goes_together(env: PerCommandLoca
     env.run_on_loop(use)
 
 
-def test_a_write_behind_another_is_not_kept_by_what_waits_for_output(
+def test_a_second_write_is_not_delayed_by_a_poll_for_output(
     env: PerCommandLocal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("environments.short_commands.stream.WAIT", 1000.0)
@@ -128,13 +128,13 @@ def test_a_write_behind_another_is_not_kept_by_what_waits_for_output(
 
     async def use(_: object) -> None:
         stream = await env.open_stream(["sh", "-c", "echo up; read -r a; read -r b; read -r c; echo $a $b $c"])
-        recorder = Content(stream)
+        recorder = RestingRecorder(stream)
         stream.start(recorder)
         stream.write(b"one\n")
         await recorder.until(lambda: recorder.out == b"up\n")
         await stream.drain()
         stream.write(b"two\n")
-        await asyncio.sleep(0.02)  # it is on its way
+        await asyncio.sleep(0.02)  # the write is in flight
         stream.resume()
         stream.write(b"three\n")
         await recorder.until(lambda: recorder.out == b"up\none two three\n")

@@ -1,4 +1,4 @@
-"""Questions to the engine's machine by shell texts, asked of this one, and instances made of other processes."""
+"""Queries of the engine's machine by shell texts, run on this machine, and instances made of other processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_program_is_found_by_its_absolute_path_alone(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def record(tmp_path: Path) -> Iterator[Record]:
-    """An instance as the engine would have recorded it: a process below one with the name in its title."""
+    """Start a process like an instance, below a process with the name in its title; return its record."""
     command = [sys.executable, "-c", MONITOR, "[name]"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as monitor:
         assert monitor.stdout
@@ -78,7 +78,7 @@ def record(tmp_path: Path) -> Iterator[Record]:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Client:
-    """An engine that has no instances."""
+    """Make an engine program without instances."""
     program = tmp_path / "engine"
     program.write_text("#!/bin/sh\necho '{}'\n")
     program.chmod(0o755)
@@ -97,7 +97,7 @@ def test_an_instance_is_ended_with_its_monitor_and_its_logs(record: Record, clie
     instance.end(client)
 
 
-def test_a_process_that_has_an_instances_number_is_not_taken_for_it(record: Record, client: Client) -> None:
+def test_another_process_with_the_pid_of_an_instance_is_left_alone(record: Record, client: Client) -> None:
     monitor = Instance.of(client, record).processes[1]
     of_another_name = Instance.of(client, Record("another", record.pid, ()))
     of_another_time = Instance(record, ("1", monitor, "1"), False, "", False)

@@ -1,4 +1,4 @@
-"""Singularity settings that are refused before the engine is asked for anything, and an engine that is missing."""
+"""Singularity settings that are refused before any request to the engine, and a missing engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
 
 
-def test_a_missing_program_is_named_with_what_to_install() -> None:
+def test_a_missing_program_is_an_error_with_the_package_to_install() -> None:
     with (
         create_environment("singularity", image="some.sif") as env,
         pytest.raises(EnvironmentStartError, match="install Apptainer"),
@@ -34,7 +34,7 @@ def test_a_bind_of_another_form_is_refused() -> None:
             env.execute("true")
 
 
-def test_settings_of_a_new_instance_are_refused_along_with_one_to_join() -> None:
+def test_settings_of_a_new_instance_are_refused_for_an_instance_to_join() -> None:
     with pytest.raises(SettingsError, match=r"image, network are for a new target"):
         create_environment("singularity", instance="one", image="x", network=False)
     with pytest.raises(UnsupportedError, match="container_memory"):

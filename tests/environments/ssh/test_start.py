@@ -1,4 +1,4 @@
-"""Connections that fail, or that are given up while the host, or what leads to it, does not answer."""
+"""Connections that fail, or are stopped while the host or its proxy command does not answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from environments.ssh.stream import remote_command
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
-    """Those of a user with a key that is never asked for."""
+    """Return settings with a key that no test needs to read."""
     (tmp_path / "config").write_text("")
     (tmp_path / "key").write_text("")
     return {"host": "127.0.0.1", "user": "nobody", "key": tmp_path / "key", "config": tmp_path / "config"}
@@ -30,7 +30,7 @@ def settings(tmp_path: Path) -> dict[str, object]:
 
 @pytest.fixture
 def full_port() -> Iterator[int]:
-    """A port whose queue is full: a connection to it gets no answer at all."""
+    """Open a port with a full queue: a connection gets no answer at all."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         port = server.getsockname()[1]
         waiting = [socket.socket() for _ in range(3)]
@@ -42,28 +42,28 @@ def full_port() -> Iterator[int]:
             each.close()
 
 
-def made(settings: dict[str, object], **more: object) -> BaseEnvironment:
+def make_environment(settings: dict[str, object], **more: object) -> BaseEnvironment:
     return create_environment("ssh", **{**settings, **more})
 
 
 def error(settings: dict[str, object], **more: object) -> str:
-    """Return why a start fails."""
-    with made(settings, **more) as env, pytest.raises((EnvironmentStartError, SettingsError)) as caught:
+    """Return the error of a failing start."""
+    with make_environment(settings, **more) as env, pytest.raises((EnvironmentStartError, SettingsError)) as caught:
         env.execute("true")
     return str(caught.value)
 
 
-def test_a_host_that_sends_nothing_is_not_waited_for(settings) -> None:
-    with silent_server() as server, made(settings, port=server.port) as env:
+def test_a_start_is_stopped_while_the_host_sends_nothing(settings) -> None:
+    with silent_server() as server, make_environment(settings, port=server.port) as env:
         by_interrupt(env, server.reached.wait)
         assert wait_until(lambda: not our_threads(), 30)
 
 
-def test_a_host_that_drops_connections_is_not_waited_for(settings, full_port: int) -> None:
-    told: list[Progress] = []
-    with made(settings, port=full_port, on_progress=told.append) as env:
-        by_a_limit(env, lambda: wait_until(lambda: len(told) > 1))
-        assert told[1].what.startswith("connecting to") and str(full_port) in told[1].what
+def test_a_start_is_stopped_while_the_host_drops_connections(settings, full_port: int) -> None:
+    reported: list[Progress] = []
+    with make_environment(settings, port=full_port, on_progress=reported.append) as env:
+        by_a_limit(env, lambda: wait_until(lambda: len(reported) > 1))
+        assert reported[1].what.startswith("connecting to") and str(full_port) in reported[1].what
         assert wait_until(lambda: not our_threads(), 30)
 
 
@@ -71,13 +71,13 @@ def test_a_host_that_drops_connections_is_not_waited_for(settings, full_port: in
 def test_a_proxy_command_that_sends_nothing_is_ended(settings, stop: Stop, tmp_path: Path, nap: str) -> None:
     began = tmp_path / "began"
     (tmp_path / "config").write_text(f"Host *\n  ProxyCommand sh -c 'touch {began}; exec sleep {nap}'\n")
-    with made(settings) as env:
+    with make_environment(settings) as env:
         stop(env, lambda: wait_until(began.exists, 30))
         assert wait_until(lambda: not our_threads(), 30)
         assert not any(nap in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
-def test_a_connection_that_fails_says_what_to_check(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_connection_is_an_error_with_the_setting_to_check(settings, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert "nothing listens there; check TERMINAL_SSH_PORT" in error(settings, port=port)
@@ -86,7 +86,7 @@ def test_a_connection_that_fails_says_what_to_check(settings, monkeypatch: pytes
         assert "check that an SSH server answers there" in error(settings, port=silent.port)
 
 
-def test_settings_that_lead_nowhere_are_refused_with_what_to_set(settings) -> None:
+def test_wrong_settings_are_refused_with_the_setting_to_set(settings) -> None:
     rows = [
         ({"host": None}, "TERMINAL_SSH_HOST"),
         ({"key": "/no/such/key"}, "/no/such/key"),
