@@ -40,7 +40,7 @@ NARROWEST = 150
 """The smallest width of the table, in columns, also outside of a terminal."""
 
 
-def measured(subject: str) -> tuple[list[Row], list[Chart]]:
+def measure_subject(subject: str) -> tuple[list[Row], list[Chart]]:
     """Measure one subject. After a failure, earlier rows are kept and a last row has the reason."""
     rows: list[Row] = []
     charts: list[Chart] = []
@@ -57,7 +57,7 @@ def measured(subject: str) -> tuple[list[Row], list[Chart]]:
     return rows, charts
 
 
-def findings_of(subjects: Sequence[str]) -> Findings:
+def measure_all(subjects: Sequence[str]) -> Findings:
     """Measure some subjects, one after the other."""
     began, load, progress = time.monotonic(), os.getloadavg()[0], Console(stderr=True)
     rows: list[Row] = []
@@ -65,7 +65,7 @@ def findings_of(subjects: Sequence[str]) -> Findings:
     with progress.status("") as status:
         for subject in subjects:
             status.update(f"measuring {subject}")
-            more_rows, more_charts = measured(subject)
+            more_rows, more_charts = measure_subject(subject)
             rows += more_rows
             charts += more_charts
     return Findings(
@@ -78,7 +78,7 @@ def findings_of(subjects: Sequence[str]) -> Findings:
     )
 
 
-def points_of(chart: Chart) -> Table:
+def chart_table(chart: Chart) -> Table:
     """Return a chart as a table for the terminal."""
     table = Table(title=f"{chart.title}: {chart.up}", caption=chart.note)
     table.add_column(chart.across)
@@ -104,11 +104,11 @@ def main() -> None:
     known = {*SUBJECTS, *(subject.partition(".")[0] for subject in SUBJECTS)}
     if unknown := [one for one in asked if one not in known]:
         sys.exit(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join([*SUBJECTS, PAGE])}")
-    findings = findings_of(named if asked else SUBJECTS)
+    findings = measure_all(named if asked else SUBJECTS)
     shown = Console(width=max(Console(stderr=True).width, NARROWEST))
     shown.print(table_of(findings.rows))
     for chart in findings.charts:
-        shown.print(points_of(chart))
+        shown.print(chart_table(chart))
     if not asked:
         page.write(findings)
 

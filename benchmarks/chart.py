@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 6.0, 4.2
 """Inches, of 72 units each."""
 GREY = "#7f7f7f"
-"""The colour of text; replaced by `INK`, which follows the reader's browser."""
+"""The colour of text. `INK` replaces this and follows the browser's colour scheme."""
 INK = (
     "<style>:root{--ink:#4d5561}@media(prefers-color-scheme:dark){:root{--ink:#c3c9d4}}"
     "svg{font-family:system-ui,sans-serif}</style>"
 )
 COLOURS = ("#0b84c6", "#e0701b", "#1f9d6b", "#c45ab3", "#a08a00", "#d64545")
-"""Distinct for readers who do not see red or green, and readable on white and on black."""
+"""Distinct for colour-blind readers, and readable on white and on black."""
 MARKS = ("o", "s", "^", "D", "v", "X")
 DASHES = ("-", "--", "-.", ":", "-", "--")
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One value, with the tenth and the ninetieth percentile."""
+    """A value, with the tenth and the ninetieth percentile."""
 
     at: float
     value: float
@@ -40,19 +40,19 @@ class Point:
     high: float
 
     @classmethod
-    def took(cls, at: float, times: Times) -> Self:
-        """Return times in milliseconds."""
+    def of_times(cls, at: float, times: Times) -> Self:
+        """Make a point in milliseconds."""
         return cls(at, times.median * 1000, times.low * 1000, times.high * 1000)
 
     @classmethod
     def rate(cls, at: float, each: Times) -> Self:
-        """Return a rate a second, from the seconds of each."""
+        """Make a rate a second from the seconds of each."""
         return cls(at, 1 / each.median, 1 / each.high, 1 / each.low)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One of the compared ways."""
+    """A line of the chart: a package or client under comparison."""
 
     name: str
     points: Sequence[Point]
@@ -60,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Lines over one axis."""
+    """Lines over an axis."""
 
     name: str
     """The name of the file, without ending."""

@@ -35,14 +35,14 @@ class Cloud:
     server: str
     """The module of the stand-in, below `tests`."""
     exec_true: Callable[[BaseEnvironment], AbstractContextManager[Action]]
-    """Makes a call of the service's own client that runs `true` in the environment's sandbox."""
+    """Prepares a call of the service's own client: run `true` in the environment's sandbox."""
     exec_name: str
     disconnect: Action = lambda: None
-    """Closes the client's parts that last for the process, as the next link needs new ones."""
+    """Closes the client's process-wide connections, as the next link needs new ones."""
 
 
 def rows_of(cloud: Cloud) -> Iterator[Row]:
-    """Measure everything on one service, behind each link."""
+    """Measure all operations on a service, over each link."""
     for round_trip in ROUND_TRIPS:
         with stand_in(cloud.server, round_trip):
             with create_environment(cloud.backend) as env:
@@ -66,7 +66,7 @@ def _rows(cloud: Cloud, env: BaseEnvironment, round_trip: float) -> Iterator[Row
 
 @contextlib.contextmanager
 def stand_in(module: str, round_trip: float) -> Iterator[None]:
-    """Run a stand-in, and point this process's client of the service there.
+    """Run a stand-in, and point this process's client of the service to the stand-in.
 
     Args:
         module: The server.

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from benchmarks.engine import TARGET_FILE, Copying, Engine, Goals, rows_of
-from benchmarks.measure import CannotDoError
+from benchmarks.images import docker_image
+from benchmarks.measure import UnavailableError
 from benchmarks.peers.installation import folder_with
-from benchmarks.peers.peer import HERMES_AGENT, OPENAI_AGENTS, SWE_REX, Kind, opened_peers
-from benchmarks.places import docker_image
+from benchmarks.peers.peer import HERMES_AGENT, OPENAI_AGENTS, SWE_REX, Package, opened_peers
 from benchmarks.table import Row
 from environments import BaseEnvironment, create_environment
 
@@ -39,17 +39,17 @@ class ExecProcess:
         return answer[HEADER:]
 
     def close(self) -> None:
-        """Let the process see the end of its input."""
+        """Close the process's input."""
         self._socket.shutdown(socket.SHUT_WR)
         self._opened.close()
         self._socket.close()
 
 
 def rows() -> Iterator[Row]:
-    """Measure everything in a container."""
+    """Measure all operations in a container."""
     with create_environment("docker", image=docker_image()) as env:
         container = container_of(env)
-        asked, missing = peers_asked(
+        asked, missing = peer_arguments(
             env.execute("python3 -c 'import sys; print(*sys.version_info[:2], sep=\".\")'").output
         )
         import docker
@@ -94,16 +94,16 @@ def container_of(env: BaseEnvironment) -> str:
     return env.execute("cat /etc/hostname").output.strip()
 
 
-def peers_asked(python: str) -> tuple[dict[Kind, dict[str, object]], dict[str, str]]:
+def peer_arguments(python: str) -> tuple[dict[Package, dict[str, object]], dict[str, str]]:
     """Return the arguments of peers for a container, and the reasons for missing peers.
 
     Args:
         python: The version of the Python in the image.
     """
     place: dict[str, object] = {"place": "docker", "image": docker_image()}
-    asked: dict[Kind, dict[str, object]] = {HERMES_AGENT: place, OPENAI_AGENTS: place}
+    asked: dict[Package, dict[str, object]] = {HERMES_AGENT: place, OPENAI_AGENTS: place}
     try:
         server = folder_with("swe_rex_server", SWE_REX.requirements, python.strip())
-    except CannotDoError as error:
+    except UnavailableError as error:
         return asked, {SWE_REX.name: str(error)}
     return {**asked, SWE_REX: {**place, "server": str(server)}}, {}

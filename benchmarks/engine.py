@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import file_tools
-from benchmarks.measure import CannotDoError, Timer, clocked, in_turn, seldom, timed
+from benchmarks.measure import Timer, UnavailableError, clocked, every_nth, in_turn, timed
 from benchmarks.peers.peer import Peer, timers_of
 from benchmarks.peers.scripts import CALLING, LASTING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
@@ -22,11 +22,11 @@ from environments import BaseEnvironment
 FILE_SIZE = 100_000_000
 CALLS, FILE_CALLS = 100, 20
 LINE = f"{RAW}: a line"
-SELDOM = 25
-"""Turns of our command for one turn of a way that takes a hundred times as long."""
+SLOW_EVERY = 25
+"""Turns of our command for a turn of a client or peer, which takes a hundred times as long."""
 _MESSAGE = b'{"tool":"noop"}\n'
 TARGET_FILE = "/var/tmp/hermes-benchmark"
-"""The path in the target of a large file, which is copied there and back."""
+"""The path of a large file in the target, for copies in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,45 +44,45 @@ class Goals:
 
 @dataclass(frozen=True, slots=True)
 class Copying:
-    """Copies by the engine's own client: a file to `TARGET_FILE`, and that to a file here."""
+    """Copies by the engine's own client: a file to `TARGET_FILE`, and `TARGET_FILE` to a file here."""
 
     put: Callable[[Path], object]
     get: Callable[[Path], object]
-    said: str
+    raw_is: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """An engine, ready for use, with the ways to reach it without this package."""
+    """An engine, ready for use, with access without this package."""
 
     name: str
     env: BaseEnvironment
     bash: RawProcess
     """A bash in the target."""
     cat: RawProcess | None = None
-    """A `cat` in the target, for the least cost of a line there and back."""
+    """A `cat` in the target, for the least cost of a line in both directions."""
     clients: Mapping[str, Callable[[Sequence[str]], object]]
-    """Runs of one command by the engine's own client, by name."""
+    """Runs of a command by the engine's own clients, by name."""
     peers: Mapping[str, Peer]
     missing: Mapping[str, str]
     """The reasons for missing peers."""
     goals: Goals
     peer_calls: int = 5
-    """Tool calls in one turn of a peer's script."""
+    """Tool calls in a turn of a peer's script."""
     transport: TransportName = "relay"
-    """The quickest way of a tool call."""
+    """The fastest transport of tool calls."""
     python: Timer | None = None
-    """Starts Python in the target by a cheaper way than the bash, if there is one."""
+    """Starts Python in the target more cheaply than by the bash, if possible."""
     call: Timer | None = None
-    """Makes JSON round trips by a cheaper way than a Python of the bash, if there is one."""
+    """Makes JSON round trips more cheaply than by a Python of the bash, if possible."""
     call_is: str = "a JSON round trip between a Python there and this one, over one stream"
     copying: Copying | None = None
     more: Mapping[str, Timer] = field(default_factory=dict)
-    """Other runs of one command there, by name."""
+    """Other runs of a command in the target, by name."""
 
 
 def rows_of(engine: Engine) -> Iterator[Row]:
-    """Measure everything on one engine."""
+    """Measure all operations on an engine."""
     yield from _commands(engine)
     yield from _tool_calls(engine)
     yield from _scripts(engine)
@@ -100,12 +100,12 @@ def _commands(engine: Engine) -> Iterator[Row]:
             RAW: clocked(lambda: engine.bash.round_trip(NOTHING)),
             OURS: clocked(lambda: env.execute("true")),
             f"{OURS}: oneshot": clocked(lambda: env.execute_oneshot("true")),
-            **_client_timers(engine, ["true"], SELDOM),
-            **{name: seldom(timer, SELDOM) for name, timer in engine.more.items()},
-            **timers_of(engine.peers, "command", SELDOM),
+            **_client_timers(engine, ["true"], SLOW_EVERY),
+            **{name: every_nth(timer, SLOW_EVERY) for name, timer in engine.more.items()},
+            **timers_of(engine.peers, "command", SLOW_EVERY),
         },
         seconds=3,
-        least_rounds=8 * SELDOM,
+        least_rounds=8 * SLOW_EVERY,
         missing=engine.missing,
     )
     raw_is = "a line to one bash there"
@@ -168,9 +168,9 @@ def _lasting_pythons(engine: Engine) -> Iterator[Row]:
         timers = {
             RAW: clocked(lambda: engine.env.execute("true")),
             OURS: clocked(lambda: _run_in(session)),
-            **timers_of(engine.peers, "python_session", SELDOM),
+            **timers_of(engine.peers, "python_session", SLOW_EVERY),
         }
-        measured = in_turn(timers, seconds=3, least_rounds=8 * SELDOM, missing=engine.missing)
+        measured = in_turn(timers, seconds=3, least_rounds=8 * SLOW_EVERY, missing=engine.missing)
     what = f'session.execute("{LASTING}"), {engine.name}'
     yield Row.of(what, measured, goal=engine.goals.session, raw_is='our own execute("true") there')
 
@@ -178,12 +178,12 @@ def _lasting_pythons(engine: Engine) -> Iterator[Row]:
 def _run_in(session: PythonSession) -> None:
     result = session.execute(LASTING)
     if result.status != "success":
-        raise CannotDoError(f"the script ended with {result.status}: {result.output}")
+        raise UnavailableError(f"the script ended with {result.status}: {result.output}")
 
 
 def _client_timers(engine: Engine, words: Sequence[str], every: int = 1) -> dict[str, Timer]:
     def of(run: Callable[[Sequence[str]], object]) -> Timer:
-        return seldom(clocked(lambda: run(words)), every)
+        return every_nth(clocked(lambda: run(words)), every)
 
     return {name: of(run) for name, run in engine.clients.items()}
 
@@ -192,7 +192,7 @@ def _our_script(engine: Engine, code: str) -> Timer:
     def run() -> None:
         result = execute_code(code, env=engine.env)
         if result.status != "success":
-            raise CannotDoError(f"the script ended with {result.status}: {result.output}")
+            raise UnavailableError(f"the script ended with {result.status}: {result.output}")
 
     return clocked(run)
 
@@ -207,7 +207,7 @@ def _files(engine: Engine, copying: Copying) -> Iterator[Row]:
             ("get_file", lambda: copying.get(back), lambda: env.get_file(TARGET_FILE, back)),
         ):
             measured = in_turn({RAW: clocked(raw), OURS: clocked(ours)}, seconds=0, least_rounds=5)
-            yield Row.of(f"{what} of 100 MB, {engine.name}", measured, goal=1, raw_is=copying.said)
+            yield Row.of(f"{what} of 100 MB, {engine.name}", measured, goal=1, raw_is=copying.raw_is)
     env.execute(f"rm -f {TARGET_FILE}")
 
 

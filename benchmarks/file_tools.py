@@ -1,4 +1,4 @@
-"""The tools for files beside a one-shot, and beside the smallest shell command for the same work."""
+"""The file tools beside a one-shot, and beside the smallest shell command for the same work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypedDict, cast
 
-from benchmarks.measure import Action, CannotDoError, clocked, in_turn
+from benchmarks.measure import Action, UnavailableError, clocked, in_turn
 from benchmarks.raw_process import RawProcess
 from benchmarks.table import OURS, RAW, Row
 from environments import BaseEnvironment
@@ -39,7 +39,7 @@ class _Answer(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of a tool, the work of a row."""
+    """A tool call, the work of a row."""
 
     what: str
     do: Action
@@ -49,12 +49,12 @@ class _Call:
 
 
 def rows_of(name: str, env: BaseEnvironment, bash: RawProcess) -> Iterator[Row]:
-    """Measure the tools for files, at rest and at load.
+    """Measure the file tools, on an idle machine and at load.
 
     Args:
         name: The engine's name.
-        env: An environment there.
-        bash: A shell there.
+        env: An environment on the engine.
+        bash: A shell in the environment's target.
     """
     env.execute_oneshot(f"mkdir -p {_FOLDER}")
     try:
@@ -90,7 +90,7 @@ def _calls(tools: Mapping[str, Callable[..., object]]) -> list[_Call]:
     def succeeding(tool: str, *args: object, **kwargs: object) -> None:
         answer = cast("_Answer", tools[tool](*args, **kwargs))
         if "error" in answer:
-            raise CannotDoError(f"{tool} failed: {answer['error']}")
+            raise UnavailableError(f"{tool} failed: {answer['error']}")
 
     new = itertools.count()
     words = itertools.cycle((("line 100 ", "LINE 100 "), ("LINE 100 ", "line 100 ")))
@@ -133,7 +133,7 @@ def _calls(tools: Mapping[str, Callable[..., object]]) -> list[_Call]:
 
 @contextlib.contextmanager
 def busy_loops() -> Iterator[None]:
-    """Keep processors of this machine busy, beside a measurement."""
+    """Keep two processors of this machine busy."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(LOOPS)]
     try:
         yield

@@ -1,4 +1,4 @@
-"""The findings of one run, and their form in a file."""
+"""The findings of a run, and their JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Findings:
 
     @classmethod
     def of_json(cls, text: str) -> Self:
-        """Return the findings that `to_json` has written."""
+        """Return the findings from the JSON of `to_json`."""
         kept = json.loads(text)
         rows = [_row(row) for row in kept.pop("rows")]
         charts = [_chart(chart) for chart in kept.pop("charts")]

@@ -1,4 +1,4 @@
-"""Measuring in a fresh process."""
+"""Measurements in a fresh process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _R = TypeVar("_R")
 
 
 def in_fresh_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Call a function of a module in a process without free memory or threads of earlier runs."""
+    """Call a module's function in a process without free memory or threads of earlier runs."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         return fresh.submit(function, *args, **kwargs).result()

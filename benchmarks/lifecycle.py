@@ -1,4 +1,4 @@
-"""A container's whole life for one command: beside the engine's own calls, and from a pool."""
+"""A container's life cycle for a command: beside the engine's own calls, and from a pool."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.docker import container_of, peers_asked
+from benchmarks.docker import container_of, peer_arguments
+from benchmarks.images import docker_image
 from benchmarks.measure import Measured, clocked, in_turn
 from benchmarks.peers.peer import opened_peers, timers_of
-from benchmarks.places import docker_image
 from benchmarks.table import OURS, RAW, Row
 from environments import BaseEnvironment, Pool, create_environment
 from environments.conformance.check import wait_until
@@ -28,7 +28,7 @@ RAW_IS = "the engine's create, start and remove of the same container, by docker
 
 
 def rows() -> Iterator[Row]:
-    """Measure a container's life, and a first command from a pool."""
+    """Measure a container's life cycle, and a first command from a pool."""
     import docker
 
     api = docker.APIClient()
@@ -36,7 +36,7 @@ def rows() -> Iterator[Row]:
         with create_environment("docker", image=docker_image()) as env:
             made = _recipe(api, env)
             version = env.execute("python3 -c 'import sys; print(*sys.version_info[:2], sep=\".\")'").output
-        asked, missing = peers_asked(version)
+        asked, missing = peer_arguments(version)
         asked = {kind: {**place, "make": False} for kind, place in asked.items()}
         with opened_peers(asked) as (peers, not_opened):
             timers = {
@@ -53,7 +53,7 @@ def rows() -> Iterator[Row]:
 
 
 def _recipe(api: APIClient, env: BaseEnvironment) -> dict[str, Any]:
-    """Return a function that makes a container like that of an environment."""
+    """Return the engine's arguments for a container like an environment's."""
     found = api.inspect_container(container_of(env))
     return {
         "image": found["Image"],

@@ -13,9 +13,9 @@ from benchmarks.measure import clocked, in_turn
 from benchmarks.peers.peer import HERMES_AGENT, INSPECT_AI, OPENAI_AGENTS, SWE_REX, opened_peers
 from benchmarks.peers.scripts import PRINTING
 from benchmarks.raw_process import NOTHING, PipedProcess
+from benchmarks.replayed_shell import ReplayedShell
 from benchmarks.table import OURS, RAW, Row
 from benchmarks.tool_calls import socket_times
-from benchmarks.very_text import VeryText
 from environments import BaseEnvironment, create_environment
 
 PLACE = {"place": "local"}
@@ -23,7 +23,7 @@ PEERS = (HERMES_AGENT, SWE_REX, INSPECT_AI, OPENAI_AGENTS)
 
 
 def rows() -> Iterator[Row]:
-    """Measure everything here."""
+    """Measure all operations on this machine."""
     python = [sys.executable, "-c", PRINTING]
     with (
         opened_peers(dict.fromkeys(PEERS, PLACE)) as (peers, missing),
@@ -51,8 +51,8 @@ def rows() -> Iterator[Row]:
 
 
 def _reported(env: BaseEnvironment) -> Row:
-    """Measure a command beside the same text in a bash: the part of our Python."""
-    with VeryText("true") as bash:
+    """Measure a command beside the same text in a bash: the difference is our Python's cost."""
+    with ReplayedShell("true") as bash:
         measured = in_turn(
             {RAW: clocked(bash.run), OURS: clocked(lambda: env.execute("true"))}, seconds=2, least_rounds=200
         )
@@ -61,7 +61,7 @@ def _reported(env: BaseEnvironment) -> Row:
 
 
 def _beside_computing(env: BaseEnvironment, bash: PipedProcess) -> Row:
-    """Measure a command beside a computing thread, whose interpreter lock each hand-over waits for."""
+    """Measure a command beside a computing thread: each switch of threads waits for the interpreter lock."""
     ended = threading.Event()
 
     def compute() -> None:

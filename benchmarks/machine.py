@@ -1,4 +1,4 @@
-"""The kind of this machine: cores, memory, kernel and versions, without its name."""
+"""A description of this machine: cores, memory, kernel and versions, without the host's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Very many environments at once: each with a caller's thread, and all awaited in one thread."""
+"""Very many environments at once: with a caller's thread each, and all awaited in a single thread."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hermes_env.aio import AsyncEnvironment
 
 COUNT = 200
 COUNTS = (1, 20, COUNT)
-"""Numbers of environments that are awaited at once."""
+"""Numbers of environments awaited at once."""
 ROUNDS = 5
 SECONDS = 1.0
-"""Seconds of one round."""
+"""Seconds of a round."""
 GOAL = 10_000
 """Commands a second."""
 AWAITED_GOAL = 1.25
@@ -34,7 +34,7 @@ MADE_GOAL = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ManyCosts:
     """The cost of very many environments, in a process of their own."""
 
     made: Sequence[float]
@@ -54,19 +54,19 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
-    """The cost of commands that are awaited in asyncio, by the number of environments, in a process of their own."""
+class AwaitedCosts:
+    """The cost of commands awaited in asyncio, by the number of environments, in a process of their own."""
 
     ours: Mapping[int, Sequence[float]]
     """Seconds for each command, of all together, by round."""
     by_threads: Mapping[int, Sequence[float]]
     """The same with a caller's thread for each environment."""
     threads: Mapping[int, int]
-    """Threads of the process while they are awaited."""
+    """Threads of the process meanwhile."""
 
 
 def rows() -> Iterator[Row]:
-    """Measure the cost of each in a fresh process, as memory may lie free in this one."""
+    """Measure each cost in a fresh process, as this process may have free memory."""
     found = in_fresh_process(_measured)
     ours, raw = Times.of(found.ours), Times.of(found.raw)
     rates = f"{1 / ours.median:,.0f} commands/s (goal: {GOAL:,}), raw {1 / raw.median:,.0f}"
@@ -103,7 +103,7 @@ def rows() -> Iterator[Row]:
 
 
 def seconds_each(actions: Sequence[Callable[[], object]], seconds: float = SECONDS) -> float:
-    """Return the seconds for each call, with each action called by a thread of its own."""
+    """Return the seconds of each call, with a thread for each action."""
     ready = threading.Barrier(len(actions) + 1)
     end = [0.0]
 
@@ -125,16 +125,16 @@ def seconds_each(actions: Sequence[Callable[[], object]], seconds: float = SECON
 
 
 def command_of(env: BaseEnvironment) -> Callable[[], object]:
-    """Return the action that all environments do at once."""
+    """Return the action for an environment."""
     return lambda: env.execute("true")
 
 
 def raw_of(bash: RawProcess) -> Callable[[], object]:
-    """Return the same action of a bare shell."""
+    """Return the same action for a bare shell."""
     return lambda: bash.round_trip(NOTHING)
 
 
-def _measured() -> Found:
+def _measured() -> ManyCosts:
     with contextlib.ExitStack() as opened:
         opened.enter_context(create_environment("local")).execute("true")
         memory, threads, descriptors = resident_bytes(), threading.active_count(), _descriptors()
@@ -150,7 +150,7 @@ def _measured() -> Found:
             made.append(_made())
             raw.append(seconds_each([raw_of(bash) for bash in shells]))
             ours.append(seconds_each([command_of(env) for env in envs]))
-        return Found(made, raw_made, grown / COUNT, started / COUNT, held / COUNT, ours, raw)
+        return ManyCosts(made, raw_made, grown / COUNT, started / COUNT, held / COUNT, ours, raw)
 
 
 def _descriptors() -> int:
@@ -168,7 +168,7 @@ def _made_bare() -> float:
         return timed(lambda: [opened.enter_context(PipedProcess(bash)).round_trip(NOTHING) for _ in range(COUNT)])
 
 
-def _awaited() -> Awaited:
+def _awaited() -> AwaitedCosts:
     ours: dict[int, list[float]] = {}
     by_threads: dict[int, list[float]] = {}
     threads: dict[int, int] = {}
@@ -181,7 +181,7 @@ def _awaited() -> Awaited:
                 by_threads.setdefault(count, []).append(seconds_each([command_of(env) for env in envs]))
         took, threads[count] = asyncio.run(_rounds(count))
         ours[count] = took
-    return Awaited(ours, by_threads, threads)
+    return AwaitedCosts(ours, by_threads, threads)
 
 
 async def _rounds(count: int) -> tuple[list[float], int]:

@@ -16,7 +16,7 @@ _PART = re.compile(r"(<!-- measured: ([a-z -]+) -->\n).*?(<!-- end -->)", re.DOT
 
 @dataclass(frozen=True, slots=True)
 class MarkedPage:
-    """One page."""
+    """A page."""
 
     name: str
     """The name of the file."""
@@ -41,19 +41,19 @@ class MarkedPage:
             (folder / f"{chart.name}.svg").write_text(svg_of(chart))
         (folder / _NUMBERS).write_text(numbers)
         page = docs / self.name
-        page.write_text(self.written(page.read_text(), parts, charts))
+        page.write_text(self.render(page.read_text(), parts, charts))
 
     def numbers(self, docs: Path = DOCS) -> str:
-        """Return the numbers that `write` has written last."""
+        """Return the stored numbers, see `write`."""
         return (docs / self.folder / _NUMBERS).read_text()
 
-    def written(self, text: str, parts: Mapping[str, str], charts: Collection[Chart]) -> str:
+    def render(self, text: str, parts: Mapping[str, str], charts: Collection[Chart]) -> str:
         """Return the page with new texts between its marks. A missing part becomes `Not measured.`
 
         Args:
             text: The page.
             parts: See `write`.
-            charts: See there.
+            charts: See `write`.
         """
         filled = {**parts, **{f"chart {chart.name}": self._picture(chart) for chart in charts}}
 

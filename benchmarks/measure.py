@@ -1,4 +1,4 @@
-"""Timing several ways of the same work in turns, so that a slow moment of the machine hits all of them."""
+"""Timing of several ways to do the same work, in turns, so that a slow moment of the machine affects all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Self
 
 Action = Callable[[], object]
 Timer = Callable[[], Sequence[float]]
-"""Does its work once, several times or, on some turns, not at all, and returns the seconds of each time."""
+"""Does the work once, several times or, on some turns, not at all, and returns the seconds of each time."""
 
 MOST_ROUNDS = 300
 
 
-class CannotDoError(Exception):
+class UnavailableError(Exception):
     """A way cannot do the work. The message has the reason; the measurement continues without this way."""
 
 
@@ -42,13 +42,13 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Times of the ways to do the same work, by name, and reasons for missing ways."""
+    """Times of several ways to do the same work, by name, and the reasons for missing ways."""
 
     times: Mapping[str, Times]
     missing: Mapping[str, str]
 
     def beside(self, name: str, times: Times) -> Measured:
-        """Return a copy with times that need no measurement, under a name."""
+        """Return a copy with known times added under a name."""
         return Measured({name: times, **self.times}, self.missing)
 
 
@@ -62,11 +62,11 @@ def in_turn(
     """Measure several ways to do the same work.
 
     Args:
-        timers: By name. They are called in turns, and the first turn does not count. A timer that raises
-            `CannotDoError` is called no more.
+        timers: By name, called in turns. The first turn does not count. After `UnavailableError` a timer is not called
+            again.
         seconds: The time for all turns.
-        least_rounds: The smallest number of turns, also if they take longer.
-        missing: The reasons for ways that cannot begin, by name.
+        least_rounds: The smallest number of turns, even beyond `seconds`.
+        missing: The reasons for ways without a timer, by name.
     """
     taken: dict[str, list[float]] = {name: [] for name in timers}
     failed = dict(missing or {})
@@ -76,7 +76,7 @@ def in_turn(
             if name not in failed:
                 try:
                     found = timer()
-                except CannotDoError as error:
+                except UnavailableError as error:
                     failed[name] = str(error)
                 else:
                     taken[name] += found if counts else ()
@@ -94,8 +94,8 @@ def clocked(action: Action) -> Timer:
     return lambda: (timed(action),)
 
 
-def seldom(timer: Timer, every: int) -> Timer:
-    """Make a timer that works on every n-th turn only, as a slow way would leave few turns to the quick ones."""
+def every_nth(timer: Timer, every: int) -> Timer:
+    """Make a timer that works on every n-th turn only: a slow way would otherwise leave few turns to the others."""
     turns = itertools.count()
     return lambda: () if next(turns) % every else timer()
 

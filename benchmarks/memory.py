@@ -1,4 +1,4 @@
-"""The memory of this process, as Linux counts it."""
+"""The memory of this process, as counted by Linux."""
 
 from __future__ import annotations
 

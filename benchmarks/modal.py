@@ -12,8 +12,8 @@ from environments.registry import backend_class
 
 
 def rows() -> Iterator[Row]:
-    """Measure everything in a sandbox."""
-    backend_class("modal")  # says so where the client library is missing
+    """Measure all operations in a sandbox."""
+    backend_class("modal")  # raises MissingExtraError without the client library
     yield from rows_of(
         Cloud(
             name="Modal",

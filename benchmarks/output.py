@@ -14,7 +14,7 @@ COMMAND = "head -c 1000000000 /dev/zero"
 READ_SIZE = 256 * 1024
 ROUNDS = 3
 MOST = 20e6
-"""The goal for the growth of this process, in bytes."""
+"""The goal of this process's growth, in bytes."""
 
 
 def rows() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Docker and Singularity over SSH: on this machine, by a server of our own behind a slow link."""
+"""Docker and Singularity over SSH: this machine's engines, behind a server of our own and a slow link."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.distant import distant
+from benchmarks.images import docker_image, singularity_image
 from benchmarks.measure import clocked, in_turn
-from benchmarks.places import docker_image, singularity_image
+from benchmarks.slow_link import slow_link
 from benchmarks.ssh import HOST, start_server
 from benchmarks.table import OURS, RAW, Row
 from environments import BaseEnvironment, TerminalError, create_environment
@@ -21,11 +21,11 @@ MORE = 2
 
 
 def rows() -> Iterator[Row]:
-    """Measure commands in a container behind SSH beside the same commands on its host."""
+    """Measure commands in a container over SSH beside the same commands on the host."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hermes-benchmark-")))
         near = start_server(folder, opened)
-        far = opened.enter_context(distant(near, ONE_WAY))
+        far = opened.enter_context(slow_link(near, ONE_WAY))
         place = {"ssh_host": HOST, "ssh_port": far, "ssh_config": str(folder / "client")}
         host = opened.enter_context(create_environment("ssh", **place))
         for name, image in (("Docker", docker_image()), ("Singularity", singularity_image())):

@@ -27,7 +27,7 @@ ON_EACH = {
     "put_file of 100 MB": ("put_file of 100 MB, {}",),
     "get_file of 100 MB": ("get_file of 100 MB, {}",),
 }
-"""The lines of the table by backend: the names of their rows, with {} for the backend."""
+"""The lines of the table by backend, each with the names of its rows; {} is the backend."""
 ON_ONE = (
     "import and a first command, local",
     'execute("true"), state reported, local',
@@ -40,7 +40,7 @@ ON_ONE = (
     'execute("true"), Modal, 30 ms away',
     'execute("true"), Daytona, 30 ms away',
 )
-"""The rows of the table of operations that are measured in one place. `make bench` prints all rows, also others."""
+"""The rows of the table of other operations. `make bench` prints further rows."""
 _CALLED = re.compile(r"""[\w.]+\("[^|]*?"\)|\w*execute_\w+|(?:read|write|search|put|get)_files?""")
 
 
@@ -54,9 +54,9 @@ def read(docs: Path = DOCS) -> Findings:
     return Findings.of_json(PERFORMANCE.numbers(docs))
 
 
-def written(text: str, findings: Findings) -> str:
-    """Return the page with the findings between its marks, see `MarkedPage.written`."""
-    return PERFORMANCE.written(text, _parts(findings), findings.charts)
+def render(text: str, findings: Findings) -> str:
+    """Return the page with the findings between its marks, see `MarkedPage.render`."""
+    return PERFORMANCE.render(text, _parts(findings), findings.charts)
 
 
 def _parts(findings: Findings) -> dict[str, str]:
@@ -104,7 +104,7 @@ def _beside(rows: Mapping[str, Row]) -> str:
 
 
 def _beside_one(row: Row) -> list[str]:
-    """Return the line of a row with other packages or clients, without programs in a shell of the target."""
+    """Return a row's line with other packages and clients, without programs in a shell of the target."""
     others = [
         f"{name.rpartition(' ')[0] if name[-1].isdigit() else name} {seconds_text(times.median)}"
         for name, times in row.beside.items()
@@ -133,7 +133,7 @@ def _medians(row: Row) -> Sequence[str]:
 
 
 def _times_raw(row: Row | None) -> str:
-    """Return our median, and the same as a multiple of the raw cost, such as `2 ms` and `4x 0.5 ms`."""
+    """Return our median, and the median as a multiple of the raw cost, such as `2 ms` and `4x 0.5 ms`."""
     if row is None or row.raw is None or row.ours is None:
         return NONE
     raw, ours = _medians(row)
@@ -141,11 +141,11 @@ def _times_raw(row: Row | None) -> str:
 
 
 def _line(first: str, *cells: str) -> str:
-    """Return a line of a table in which a number stays with its unit and its factor."""
+    """Return a line of a table, with no break between a number and its unit or factor."""
     kept = (re.sub(r"(?<=\d) (?=m?s\b)|(?<=x) (?=\d)", "&nbsp;", cell) for cell in cells)
     return f"| {' | '.join([first, *kept])} |"
 
 
 def _code(what: str) -> str:
-    """Return a row's name with the first call in it as code."""
+    """Return a row's name with the first call as code."""
     return _CALLED.sub(lambda found: f"`{found[0]}`", what, count=1)

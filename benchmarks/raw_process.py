@@ -1,4 +1,4 @@
-"""The raw cost of an exchange with a process: one line each way, over pipes."""
+"""The raw cost of an exchange with a process: a line in each direction, over pipes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import IO, Protocol, Self
 
 NOTHING = b"true; echo x\n"
-"""Shell text: do nothing, and print a line."""
+"""Shell text: an empty command, and a line of output."""
 
 
 class RawProcess(Protocol):
-    """A process that answers each line with one line."""
+    """A process that answers each line with a line."""
 
     def round_trip(self, line: bytes) -> bytes:
         """Send a line and wait for the answer."""

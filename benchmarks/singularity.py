@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.engine import TARGET_FILE, Copying, Engine, Goals, rows_of
+from benchmarks.images import singularity_image
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers
-from benchmarks.places import singularity_image
 from benchmarks.raw_process import PipedProcess
 from benchmarks.table import Row
 from environments import BaseEnvironment, create_environment
 
 
 def rows() -> Iterator[Row]:
-    """Measure everything in an instance."""
+    """Measure all operations in an instance."""
     image = singularity_image()
     with create_environment("singularity", image=image) as env:
         env.execute("true")

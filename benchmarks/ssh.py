@@ -1,4 +1,4 @@
-"""A host over SSH: this machine, by a server of our own on the loopback interface."""
+"""A host over SSH: this machine, behind a server of our own on the loopback interface."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class ChannelProcess:
 
 
 def rows() -> Iterator[Row]:
-    """Measure everything over SSH."""
+    """Measure all operations over SSH."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hermes-benchmark-")))
         port = start_server(folder, opened)
         env = opened.enter_context(create_environment("ssh", host=HOST, config=str(folder / "client")))
         env.execute("true")
-        host = Host(folder, port, opened)
+        host = SSHHost(folder, port, opened)
         transport, sftp = host.transport, host.client.open_sftp()
         peers, missing = opened.enter_context(opened_peers({HERMES_AGENT: host.peer_place}))
         bash = ChannelProcess(transport, "bash")
@@ -92,13 +92,13 @@ def rows() -> Iterator[Row]:
         )
 
 
-class Host:
-    """A host over SSH, with other clients: `ssh` with one ControlMaster, and paramiko.
+class SSHHost:
+    """A host over SSH, with other clients: `ssh` with a ControlMaster, and paramiko.
 
     Args:
         folder: The folder of `start_server`.
         port: The port of the server, or of a link in front.
-        opened: Closes all at its end.
+        opened: Closes the clients at its end.
     """
 
     def __init__(self, folder: Path, port: int, opened: contextlib.ExitStack) -> None:
@@ -112,7 +112,7 @@ class Host:
 
     @property
     def ways(self) -> dict[str, Callable[[Sequence[str]], object]]:
-        """Runs of one command there, by name."""
+        """Runs of a command on the host, by name of the client."""
         return {
             "`ssh`, ControlMaster": lambda words: subprocess.run(
                 [*self._ssh, shlex.join(words)], capture_output=True, check=True
@@ -122,7 +122,7 @@ class Host:
 
     @property
     def peer_place(self) -> dict[str, object]:
-        """The arguments of a peer for its place."""
+        """The arguments of a peer's place."""
         known = {"host": "127.0.0.1", "port": str(self._port), "user": Path.home().owner()}
         return {"place": "ssh", "ssh": {**known, "key": f"{self._folder}/key", "config": f"{self._folder}/client"}}
 
@@ -149,7 +149,7 @@ def start_server(folder: Path, opened: contextlib.ExitStack) -> int:
     (folder / "server").write_text(_SERVER.format(folder=folder, port=port))
     (folder / "client").write_text(_CLIENT.format(folder=folder, port=port, host=HOST))
     if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)  # without which it refuses to start as root
+        Path("/run/sshd").mkdir(exist_ok=True)  # sshd does not start as root without this directory
     server = subprocess.Popen([program, "-D", "-f", folder / "server"], stderr=subprocess.DEVNULL)
     opened.callback(server.wait)
     opened.callback(server.terminate)
@@ -166,7 +166,7 @@ def _connected(folder: Path, port: int, opened: contextlib.ExitStack) -> paramik
     options = paramiko.SSHConfig.from_path(str(folder / "client")).lookup(HOST)
     client = paramiko.SSHClient()
     client.load_system_host_keys(str(folder / "known_hosts"))
-    client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # of our own server, whose port a link changes
+    client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # for our own server: a link changes the port
     client.connect(options["hostname"], port, key_filename=options["identityfile"], look_for_keys=False)
     opened.callback(client.close)
     transport = client.get_transport()

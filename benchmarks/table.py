@@ -1,4 +1,4 @@
-"""One measured thing, and the table of all of them on a terminal."""
+"""A measured operation, and the table of all operations on a terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NONE = "-"
 """The cell without a number."""
 T = TypeVar("T")
 RAW, OURS = "raw", "ours"
-"""The first words of names that `Row.of` takes for the raw cost and for this package."""
+"""Prefixes of names for the raw cost and for this package, see `Row.of`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measured operation. A value that could not be measured is None."""
+    """A measured operation. A missing value is None."""
 
     what: str
     raw: Times | None = None
@@ -33,7 +33,7 @@ class Row:
     beside: Mapping[str, Times] = field(default_factory=dict)
     """Times of other packages and clients for the same work, by name."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """The reasons for missing ones, by name."""
+    """The reasons for missing packages and clients, by name."""
     note: str = ""
 
     @classmethod
@@ -50,18 +50,18 @@ class Row:
         note: str = "",
         alone: bool = False,
     ) -> Self:
-        """Make a row from ways that did the same work in turns.
+        """Make a row from several ways to do the same work, measured in turns.
 
         Args:
             what: The work.
-            measured: Their times.
-            ours: The name of this package there; begins with `ours`.
-            raw: The name of the raw cost there; begins with `raw`.
-            raw_is: As in the row, as are `goal`, `limit` and `note`.
-            goal: See there.
-            limit: See there.
-            note: See there.
-            alone: Leave out other packages and clients, as another row has them.
+            measured: The times.
+            ours: The name of this package in `measured`; begins with `ours`.
+            raw: The name of the raw cost in `measured`; begins with `raw`.
+            raw_is: See the row's attribute.
+            goal: See the row's attribute.
+            limit: See the row's attribute.
+            note: See the row's attribute.
+            alone: Leave out other packages and clients, as shown in another row.
         """
         failed = [why for name, why in measured.missing.items() if name in {raw, ours}]
         return cls(
@@ -83,7 +83,7 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """True if the goal is reached, to a tenth; None without a goal or a measurement."""
+        """True if the goal is reached, rounded to a tenth; None without a goal or a measurement."""
         if self.ours is None:
             return None
         if self.limit is not None:

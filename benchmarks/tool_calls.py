@@ -1,4 +1,4 @@
-"""One call of an empty tool, measured inside the script."""
+"""The call of an empty tool, measured inside the script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.measure import CannotDoError
+from benchmarks.measure import UnavailableError
 from benchmarks.peers.scripts import TIMED
 from benchmarks.raw_process import RawProcess
 from code_execution import execute_code
@@ -43,7 +43,7 @@ def tool_call_times(env: BaseEnvironment, transport: TransportName, calls: int =
     """Return the seconds of each call.
 
     Raises:
-        CannotDoError: The script failed.
+        UnavailableError: The script failed.
     """
 
     def noop() -> None:
@@ -52,7 +52,7 @@ def tool_call_times(env: BaseEnvironment, transport: TransportName, calls: int =
     script = "from hermes_tools import noop as call\n" + TIMED.format(calls=calls)
     result = execute_code(script, env=env, tools={"noop": noop}, transport=transport, max_tool_calls=calls, timeout=60)
     if result.status != "success":
-        raise CannotDoError(f"the script ended with {result.status}: {result.output}")
+        raise UnavailableError(f"the script ended with {result.status}: {result.output}")
     times: Sequence[float] = json.loads(result.output)
     return times
 
@@ -73,10 +73,10 @@ def socket_times(calls: int = CALLS) -> Sequence[float]:
 
 
 def stream_times(bash: RawProcess, calls: int = CALLS) -> Sequence[float]:
-    """Return the seconds of each JSON round trip between a Python in a target and this one.
+    """Return the seconds of each JSON round trip between a Python in a target and this process.
 
     Args:
-        bash: A shell there. The Python uses its stream.
+        bash: A shell in the target. The Python uses the shell's stream.
         calls: The number of round trips.
     """
     said = bash.round_trip(f"python3 -c {shlex.quote(_RAW_OVER_STREAM + TIMED.format(calls=calls))}\n".encode())

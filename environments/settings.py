@@ -191,8 +191,8 @@ class EnvironmentSettings:
     login_shell: bool = False
     """True: sessions source `/etc/profile` and the user's profile; needed for `module`, conda or nvm."""
     init_files: tuple[Annotated[str, Field(pattern="^-?(/|~/)")], ...] = ()
-    """Files in the target that sessions source after the profile, such as `["~/.bashrc"]`. A leading `-` allows a missing
-    or failing file."""
+    """Files in the target that sessions source after the profile, such as `["~/.bashrc"]`. A leading `-` allows a
+    missing or failing file."""
     init_timeout: PositiveFloat = 30.0
     """Seconds for each of these files."""
 

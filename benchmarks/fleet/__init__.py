@@ -1,1 +1,1 @@
-"""The capacity of the driver of a batch: the real driver, and an engine that only spends time."""
+"""The capacity of a batch's driver: the real driver, with a simulated engine."""

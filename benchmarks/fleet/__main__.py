@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fleet`: run all fleets and write its section of docs/many-environments.md."""
+"""`python -m benchmarks.fleet`: run all fleets, and write their section of docs/many-environments.md."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from benchmarks.fleet import page
 from benchmarks.fleet.survey import Survey
 
 if __name__ == "__main__":
-    page.write(page.read() if sys.argv[1:] == ["page"] else Survey.made())
+    page.write(page.read() if sys.argv[1:] == ["page"] else Survey.measure())

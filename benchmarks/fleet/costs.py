@@ -27,7 +27,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Times and failures of the environments of one backend."""
+    """Times and failures of a backend's environments."""
 
     start: Spread
     """From the request to the first command."""
@@ -36,9 +36,9 @@ class Costs:
     removal: Spread
     """Until the place is free again."""
     refused: float
-    """The share of starts that fail."""
+    """The share of failed starts."""
     lost: float
-    """The share of tasks that are lost with their environment."""
+    """The share of tasks lost with their environment."""
     source: str
     """The source of the numbers."""
 

@@ -1,4 +1,4 @@
-"""A simulated engine: it spends the time of environments, and runs nothing."""
+"""A simulated engine: tasks take the time of real environments, and run no command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hermes_env.batch.result import Result, interrupted, not_begun
 from hermes_env.batch.task import Task, TaskId
 
 FAILING = 0.05
-"""The share of tasks that end with an error."""
+"""The share of tasks with an error."""
 OUTPUT = "x" * 200
 """The output of each task."""
 
@@ -78,9 +78,9 @@ class _Run:
 
 
 class SimulatedEngine:
-    """Reports the end of each task at its time, from one thread, see `PunctualEngine`.
+    """Reports the end of each task on time, from a single thread, see `ReportingEngine`.
 
-    The removal of an environment keeps its worker's next one waiting, as a pool has no more than there are workers.
+    A worker's next environment waits for the removal of the last, as a pool has no more environments than workers.
 
     Args:
         plan: The tasks.
@@ -96,8 +96,8 @@ class SimulatedEngine:
         self._numbers = itertools.count()
         self._is_interrupted = self._is_closed = False
         self.begins: Callable[[Task, Permit], object] = at_once
-        """See `PunctualEngine`."""
-        self.told: dict[TaskId, float] = {}
+        """See `ReportingEngine`."""
+        self.reported_at: dict[TaskId, float] = {}
         """The time of each report, on the monotonic clock, by the task's id. A reader removes the entry."""
         self.cpu_seconds = 0.0
         """Processor seconds of the engine's own thread."""
@@ -121,7 +121,7 @@ class SimulatedEngine:
 
     def _begin(self, run: _Run, may_begin: bool) -> None:
         if not may_begin:
-            return  # as all is being interrupted
+            return  # all tasks are being interrupted
         run.has_begun = True
         now = time.monotonic()
         self._free_at[run.worker] = now + run.fate.freed - run.fate.started
@@ -132,7 +132,7 @@ class SimulatedEngine:
             is_running = self._running.get(run.worker) is run
             self._running.pop(run.worker if is_running else -1, None)
         if is_running:
-            self.told[run.task.id] = time.monotonic()
+            self.reported_at[run.task.id] = time.monotonic()
             run.done(run.worker, run.fate.result)
 
     def _at(self, moment: float, event: Callable[[], None]) -> None:
@@ -153,7 +153,7 @@ class SimulatedEngine:
             self.cpu_seconds = time.thread_time()
 
     def interrupt(self) -> None:
-        """End what runs, see `Engine`."""
+        """End all tasks, see `Engine`."""
         with self._more:
             self._is_interrupted = True
             running, self._running = self._running, {}

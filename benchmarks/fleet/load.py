@@ -26,13 +26,13 @@ SAMPLE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The measurements of one fleet."""
+    """The measurements of a fleet."""
 
     workers: int
     rate: float
     """Results a second."""
     wanted: float
-    """Results a second of a driver that takes no time."""
+    """Results a second of an ideal driver, which takes no time."""
     driver: float
     """The driver thread's share of a core."""
     simulation: float
@@ -60,23 +60,23 @@ class _Watch:
     def result(self, result: Result) -> None:
         """Count a result."""
         now = time.monotonic()
-        told = self.engine.told.pop(result.id, None) if self.engine else None
-        if told is None or now < self._begins or self.engine is None:
+        reported_at = self.engine.reported_at.pop(result.id, None) if self.engine else None
+        if reported_at is None or now < self._begins or self.engine is None:
             return
         self._last = (now, time.thread_time(), self.engine.cpu_seconds)
         if self._first is None:
             self._first = self._last
         else:
-            self.delays.append(now - told)
+            self.delays.append(now - reported_at)
 
-    def taken(self) -> tuple[float, float, float]:
-        """Return seconds in all, of the driver, and of the engine."""
+    def elapsed(self) -> tuple[float, float, float]:
+        """Return the elapsed seconds, and the processor seconds of the driver and of the engine."""
         first = self._first or self._last
         seconds, driver, engine = (last - before for last, before in zip(self._last, first, strict=True))
         return max(seconds, 1e-9), driver, engine
 
 
-def loaded(fleet: Fleet, workers: int, seconds: float) -> Load:
+def measure_load(fleet: Fleet, workers: int, seconds: float) -> Load:
     """Run a fleet for a while, and return the measurements.
 
     Args:
@@ -102,7 +102,7 @@ def loaded(fleet: Fleet, workers: int, seconds: float) -> Load:
             on_result=watch.result, progress=lambda _: None, budget=settling + seconds,
         )  # fmt: skip
     sampler.join()
-    taken, driver, simulation = watch.taken()
+    taken, driver, simulation = watch.elapsed()
     deciles = statistics.quantiles(watch.delays, n=10) if len(watch.delays) > 1 else [0.0] * 9
     return Load(
         workers,
@@ -135,10 +135,10 @@ class RealLoad:
     """Bytes."""
     threads: int
     rate: float
-    """Tasks in a second, each in an environment of its own, on this machine's cores."""
+    """Tasks a second, each in its own environment, on this machine's cores."""
 
 
-def really_loaded(workers: int) -> RealLoad:
+def measure_real_load(workers: int) -> RealLoad:
     """Keep environments of this machine at work, each with a command, and return the cost.
 
     Args:
@@ -154,11 +154,11 @@ def really_loaded(workers: int) -> RealLoad:
         def release_when_all_run() -> None:
             while not begun.exists() or begun.stat().st_size < workers:
                 time.sleep(0.02)
-            time.sleep(IDLE_LIMIT + 0.5)  # threads that started environments end when they were idle for so long
+            time.sleep(IDLE_LIMIT + 0.5)  # idle worker threads end after IDLE_LIMIT
             found.append((resident_bytes() - before, threading.active_count() - threads - 1))
             while not has_ended.is_set():
-                with contextlib.suppress(OSError):  # nothing reads from it any more
-                    os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))  # ends each command that reads from it
+                with contextlib.suppress(OSError):  # the last reader has ended
+                    os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))  # end of file for each command that reads
                 time.sleep(0.05)
 
         releasing = threading.Thread(target=release_when_all_run)

@@ -13,18 +13,18 @@ FLEET = MarkedPage("many-environments.md", "fleet")
 
 
 def write(survey: Survey, docs: Path = DOCS) -> None:
-    """Write the section anew, see `MarkedPage.write`."""
+    """Write the section, see `MarkedPage.write`."""
     FLEET.write({"fleet": _text(survey)}, [], survey.to_json(), docs)
 
 
 def read(docs: Path = DOCS) -> Survey:
-    """Return the survey that the section was made from."""
+    """Return the survey behind the section."""
     return Survey.of_json(FLEET.numbers(docs))
 
 
-def written(text: str, survey: Survey) -> str:
-    """Return the page with the section made from a survey, see `MarkedPage.written`."""
-    return FLEET.written(text, {"fleet": _text(survey)}, [])
+def render(text: str, survey: Survey) -> str:
+    """Return the page with a survey's section, see `MarkedPage.render`."""
+    return FLEET.render(text, {"fleet": _text(survey)}, [])
 
 
 def _text(survey: Survey) -> str:

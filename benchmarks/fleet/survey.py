@@ -1,4 +1,4 @@
-"""All fleets of `make fleet`, and their numbers in a file."""
+"""All fleets of `make fleet`, and the JSON of their measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 
 from benchmarks.fleet.costs import BACKENDS, Spread
 from benchmarks.fleet.engine import Fleet
-from benchmarks.fleet.load import Load, RealLoad, loaded, really_loaded
+from benchmarks.fleet.load import Load, RealLoad, measure_load, measure_real_load
 from benchmarks.fresh_process import in_fresh_process
 from benchmarks.machine import machine
 
@@ -26,9 +26,9 @@ FLEETS = {
     "SSH, tasks of 0.1 s": Fleet(BACKENDS["ssh"], Spread(0.1, 0.3)),
     "local, tasks of 0.01 s": Fleet(BACKENDS["local"], Spread(0.01, 0.03)),
 }
-"""By name; a task's time is the median, and one in ten takes three times as long."""
+"""By name, with the median time of a task. Every tenth task takes three times as long."""
 SEEN = "Docker, tasks of 1 s"
-"""The fleet for the memory chart; memory is the same for all."""
+"""The fleet with rate, delays and memory on the page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,14 @@ class Survey:
     real: Sequence[RealLoad]
 
     @classmethod
-    def made(cls) -> Self:
-        """Run all fleets, one after the other, each in a process of its own."""
+    def measure(cls) -> Self:
+        """Run all fleets in turn, each in a process of its own."""
         began = time.monotonic()
         loads = {
-            name: [in_fresh_process(loaded, fleet, workers, SECONDS) for workers in WORKERS]
+            name: [in_fresh_process(measure_load, fleet, workers, SECONDS) for workers in WORKERS]
             for name, fleet in FLEETS.items()
         }
-        real = [in_fresh_process(really_loaded, workers) for workers in REAL_WORKERS]
+        real = [in_fresh_process(measure_real_load, workers) for workers in REAL_WORKERS]
         return cls(
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
             machine=machine(),
@@ -66,7 +66,7 @@ class Survey:
 
     @classmethod
     def of_json(cls, text: str) -> Self:
-        """Return the survey that `to_json` has written."""
+        """Return the survey from the JSON of `to_json`."""
         kept = json.loads(text)
         loads = {
             name: [Load(**{**load, "delays": tuple(load["delays"])}) for load in of_fleet]

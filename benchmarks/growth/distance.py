@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.chart import Chart, Line, Point
-from benchmarks.distant import distant
 from benchmarks.measure import Measured, clocked, in_turn
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers, timers_of
-from benchmarks.ssh import HOST, Host, start_server
+from benchmarks.slow_link import slow_link
+from benchmarks.ssh import HOST, SSHHost, start_server
 from environments import create_environment
 
 ROUND_TRIPS = (0, 30, 80)
-"""Milliseconds: none, to a host on the same continent, to one on another."""
+"""Milliseconds: none, to the same continent, and to another continent."""
 
 
 def charts() -> Iterator[Chart]:
@@ -34,14 +34,14 @@ def charts() -> Iterator[Chart]:
 
 
 def _at(round_trip: int) -> Measured:
-    """Return the times of commands over one distance."""
+    """Return the times of commands over a distance."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hermes-benchmark-")))
-        port = opened.enter_context(distant(start_server(folder, opened), round_trip / 2000))
+        port = opened.enter_context(slow_link(start_server(folder, opened), round_trip / 2000))
         config = str(folder / "client")
         env = opened.enter_context(create_environment("ssh", host=HOST, port=port, config=config))
         env.execute("true")
-        host = Host(folder, port, opened)
+        host = SSHHost(folder, port, opened)
         peers, missing = opened.enter_context(opened_peers({HERMES_AGENT: host.peer_place}))
         ways = {name.replace("`", ""): run for name, run in host.ways.items()}
         return in_turn(
@@ -58,6 +58,6 @@ def _at(round_trip: int) -> Measured:
 def _lines(found: Mapping[int, Measured]) -> list[Line]:
     names = list(dict.fromkeys(name for measured in found.values() for name in measured.times))
     return [
-        Line(name, [Point.took(at, measured.times[name]) for at, measured in found.items() if name in measured.times])
+        Line(name, [Point.of_times(at, each.times[name]) for at, each in found.items() if name in each.times])
         for name in names
     ]

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.chart import Chart, Line, Point
 from benchmarks.fresh_process import in_fresh_process
 from benchmarks.many import command_of, raw_of, seconds_each
-from benchmarks.measure import CannotDoError, Times
+from benchmarks.measure import Times, UnavailableError
 from benchmarks.peers.peer import HERMES_AGENT, Peer, opened_peers
 from benchmarks.raw_process import PipedProcess
 from environments import create_environment
 
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
 PEER_COUNTS = (1, 2, 5, 10, 20, 50)
-"""Fewer, as each environment of a peer takes a third of a second to make."""
+"""Fewer, as a peer takes a third of a second to make an environment."""
 ROUNDS = 4
 SECONDS = 0.4
 NAMES = {"raw": "bare shells", "ours": "this package"}
@@ -54,7 +54,7 @@ def _measured() -> Mapping[str, Sequence[Point]]:
 
 def _of_peer(peer: Peer) -> Sequence[Point]:
     points = []
-    with contextlib.suppress(CannotDoError):
+    with contextlib.suppress(UnavailableError):
         for count in PEER_COUNTS:
             asked = {"environments": count, "seconds": 2 * SECONDS}
             each = [1 / peer.ask("at_once", asked)[1] for _ in range(2)]

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from benchmarks.chart import Chart, Line, Point
+from benchmarks.images import docker_image
 from benchmarks.measure import Times
-from benchmarks.places import docker_image
 from code_execution import execute_code
 from code_execution.limits import TransportName
 from environments import BaseEnvironment, TerminalError, create_environment
@@ -62,4 +62,4 @@ def _calls(env: BaseEnvironment, transport: TransportName) -> Sequence[Point]:
     if result.status != "success":
         raise RuntimeError(result.output)
     taken = json.loads(result.output)
-    return [Point.took(size, Times.of(each)) for size, each in zip(SIZES, taken, strict=True)]
+    return [Point.of_times(size, Times.of(each)) for size, each in zip(SIZES, taken, strict=True)]

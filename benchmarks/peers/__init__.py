@@ -1,1 +1,1 @@
-"""Other packages, each in an environment of its own: a process that times its own work on request."""
+"""Other packages (peers), each in its own virtual environment: a process that times its work on request."""

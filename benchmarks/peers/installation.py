@@ -1,4 +1,4 @@
-"""Virtual environments with peers, kept from one run to the next in `.bench/`."""
+"""Virtual environments with peers, kept from run to run in `.bench/`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.measure import CannotDoError
+from benchmarks.measure import UnavailableError
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".bench"
 PIP = (sys.executable, "-m", "pip")
-_SAID = 300
-"""Characters of pip's errors that are passed on."""
+_MAX_ERROR = 300
+"""The largest number of characters of pip's errors in a message."""
 
 
 def python_with(name: str, requirements: Sequence[str]) -> Path:
@@ -28,7 +28,7 @@ def python_with(name: str, requirements: Sequence[str]) -> Path:
         requirements: Requirements for pip.
 
     Raises:
-        CannotDoError: They cannot be installed.
+        UnavailableError: They cannot be installed.
     """
     folder = KEPT / name
     with _made_once(folder, requirements) as missing:
@@ -40,22 +40,22 @@ def python_with(name: str, requirements: Sequence[str]) -> Path:
 
 
 def folder_with(name: str, requirements: Sequence[str], version: str) -> Path:
-    """Return a folder with some packages for the path of a Python elsewhere.
+    """Return a folder with some packages, for the path of a Python in a container.
 
     Args:
         name: The name of the folder.
         requirements: Requirements for pip.
-        version: The version of that Python, such as `3.11`.
+        version: The version of the container's Python, such as `3.11`.
 
     Raises:
-        CannotDoError: They cannot be installed.
+        UnavailableError: They cannot be installed.
     """
     folder = KEPT / name
     with _made_once(folder, [*requirements, version]) as missing:
         if missing:
             place = ["--target", str(folder), "--python-version", version, "--only-binary", ":all:"]
             _run([*PIP, "install", "--quiet", *place, *requirements])
-            for program in (folder / "bin").iterdir():  # they name the Python that runs pip
+            for program in (folder / "bin").iterdir():  # their first line names the Python of pip
                 lines = program.read_text().splitlines(keepends=True)
                 program.write_text("#!/usr/bin/env python3\n" + "".join(lines[1:]))
     return folder
@@ -63,7 +63,7 @@ def folder_with(name: str, requirements: Sequence[str], version: str) -> Path:
 
 @contextmanager
 def _made_once(folder: Path, wanted: Sequence[str]) -> Iterator[bool]:
-    """Lock a folder, and yield True if the packages have to be installed there."""
+    """Lock a folder, and yield True if the packages have to be installed."""
     KEPT.mkdir(exist_ok=True)
     with (KEPT / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -81,4 +81,4 @@ def _run(argv: Sequence[str]) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = " ".join(line for line in done.stderr.splitlines() if "ERROR" in line) or done.stderr
-        raise CannotDoError(f"it could not be installed: {said.strip()[:_SAID]}")
+        raise UnavailableError(f"it could not be installed: {said.strip()[:_MAX_ERROR]}")

@@ -1,4 +1,4 @@
-"""hermes-agent: the environment of its terminal tool, and its `execute_code`, set up by its own variables."""
+"""hermes-agent: the environment of the terminal tool, and `execute_code`, configured by hermes-agent's variables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _opened: list[Any] = []
 
 
 def open_place(place: str, image: str = "", ssh: dict[str, str] | None = None, make: bool = True) -> None:
-    """Make the environment of one place, as the terminal tool does, or only prepare that."""
+    """Make the environment of a place, as the terminal tool does, or only prepare."""
     logging.disable(logging.WARNING)
     os.environ |= {
         "TERMINAL_ENV": place,
         "TERMINAL_CWD": "/tmp",
         "TERMINAL_CONTAINER_PERSISTENT": "false",
         "TERMINAL_DOCKER_PERSIST_ACROSS_PROCESSES": "false",
-        # No limits: ours has none either, and not each machine can set them.
+        # No limits: ours has no limits either, and some machines cannot set limits.
         "TERMINAL_CONTAINER_CPU": "0",
         "TERMINAL_CONTAINER_MEMORY": "0",
         "TERMINAL_CONTAINER_DISK": "0",
@@ -37,7 +37,7 @@ def open_place(place: str, image: str = "", ssh: dict[str, str] | None = None, m
 
 
 def _use_config(config: str) -> None:
-    """Give its ssh a configuration of its own, so that no host key is written to this user's file."""
+    """Give hermes-agent's ssh its own configuration, so that no host key is written to this user's file."""
     from tools.environments.ssh import SSHEnvironment
 
     build = SSHEnvironment._build_ssh_command
@@ -50,7 +50,7 @@ def _use_config(config: str) -> None:
 
 
 def _made() -> Any:
-    """Have the terminal tool make its environment, as the environment for scripts leaves its container behind."""
+    """Have the terminal tool make its environment: the environment for scripts would leave its container behind."""
     from tools.terminal_tool import _active_environments, _resolve_container_task_id, terminal_tool
 
     result = json.loads(terminal_tool("true", task_id=TASK))
@@ -78,21 +78,21 @@ def script(code: str = PRINTING) -> str:
 
 
 def script_with_call() -> str:
-    """Run a script that calls one tool."""
+    """Run a script with a tool call."""
     return script(CALLING)
 
 
 def tool_calls(calls: int) -> Any:
     """Return the seconds of each call, as measured in the script.
 
-    It has no empty tool. The nearest is a file that it declines to read once more.
+    hermes-agent has no empty tool. The nearest is a file that `read_file` refuses to read again.
     """
     call = 'from hermes_tools import read_file\ndef call():\n    read_file("/etc/hostname")\n'
     return json.loads(script(call + TIMED.format(calls=calls)))
 
 
 def life() -> None:
-    """Make an environment, run its first command, and remove it."""
+    """Make an environment, run its first command, and remove the environment."""
     from tools.terminal_tool import _resolve_container_task_id, cleanup_vm
 
     env = _made()  # with a first command

@@ -1,4 +1,4 @@
-"""inspect_ai: its sandbox on this machine, and its `sandbox_service` for calls from there."""
+"""inspect_ai: the sandbox on this machine, and `sandbox_service` for calls from the sandbox."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def open_place(place: str) -> None:
-    """Make a sandbox on this machine; the others need programs that are not here."""
+    """Make a sandbox on this machine. Other sandboxes need programs that are not installed."""
     from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 
     assert place == "local"
@@ -80,7 +80,7 @@ async def _served(code: str) -> str:
 
 
 def script_with_call() -> str:
-    """Run a script that calls one method of a service, with the service beside."""
+    """Run a script that calls a method of a service, beside the service."""
     return str(_run(_served(_IMPORT + "call()\nprint(0)")))
 
 

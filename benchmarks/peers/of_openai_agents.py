@@ -1,4 +1,4 @@
-"""openai-agents: its sandboxes on this machine and in a container. A process there cannot call tools."""
+"""openai-agents: the sandboxes on this machine and in a container. A process in a sandbox cannot call tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def open_place(place: str, image: str = "", make: bool = True) -> None:
-    """Make a sandbox of one place, `local` or `docker`, or only prepare that."""
+    """Make a sandbox of a place, `local` or `docker`, or only prepare."""
     logging.disable(logging.ERROR)
     if make:
         _opened.append(_run(_started(place, image)))

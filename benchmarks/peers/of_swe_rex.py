@@ -1,4 +1,4 @@
-"""SWE-ReX: a bash session of its runtime, in this process or behind its server in a container."""
+"""SWE-ReX: a bash session of the runtime, in this process or behind the server in a container."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.peers.scripts import LASTING, PRINTING
 from benchmarks.peers.serving import serve
 
 SERVER = "/opt/swe-rex"
-"""The folder of its server in a container."""
+"""The folder of the server in a container."""
 _loop = asyncio.new_event_loop()
 _opened: list[Any] = []
 _places: list[dict[str, str]] = []
@@ -24,12 +24,12 @@ def _run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def open_place(place: str, image: str = "", server: str = "", make: bool = True) -> None:
-    """Start its deployment for one place, and a session.
+    """Start the deployment for a place, and a session.
 
     Args:
         place: `local` or `docker`.
         image: The image of the container.
-        server: A folder of this machine with its server, mounted into the container.
+        server: A folder of this machine with the server, mounted into the container.
         make: False only prepares.
     """
     logging.disable(logging.ERROR)
@@ -68,7 +68,7 @@ def script() -> str:
 
 
 def python_session() -> None:
-    """Run a script in a lasting Python: `python3` as the interactive command of a session."""
+    """Run a script in a persistent Python: `python3` as the interactive command of a session."""
     _run(_in_python(LASTING))
 
 

@@ -1,11 +1,11 @@
-"""The scripts of this package and of the peers, so that all do the same work."""
+"""The scripts, the same for this package and for the peers."""
 
 PRINTING = "print(1)"
 """The smallest script."""
 LASTING = "x = 1"
-"""The smallest script for a lasting Python."""
+"""The smallest script for a persistent Python."""
 CALLING = 'from hermes_tools import terminal\nprint(terminal("true")["exit_code"])'
-"""One tool call, by names that this package shares with hermes-agent."""
+"""A tool call, with the same names in this package and in hermes-agent."""
 TIMED = """
 import json, time
 times = []

@@ -1,6 +1,6 @@
-"""A peer's side of the pipe to the driver: a line requests one piece of work, a line returns its seconds.
+"""A peer's side of the pipe to the driver: a line requests some work, a line returns the seconds.
 
-The module runs in the peer's virtual environment, and imports only the standard library.
+The module runs in the peer's virtual environment, and imports the standard library alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def serve(works: Mapping[str, Work]) -> None:
         works: The kinds of work, by name. Only the call is timed.
     """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # a library's output is no answer
     answers.write(json.dumps(list(works)) + "\n")
     for line in sys.stdin:
         question = json.loads(line)

@@ -1,1 +1,1 @@
-"""Soak: very much work on one environment with faults, without growth or leftovers."""
+"""Soak test: very much work on an environment, with faults, without growth or leftovers."""

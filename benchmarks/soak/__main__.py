@@ -1,4 +1,4 @@
-"""`python -m benchmarks.soak`: do the work, and print the figures of each phase."""
+"""`python -m benchmarks.soak`: run the soak test, and print the figures of each phase."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def main() -> None:
-    """Take backend, amounts and seed from the variables `SOAK_*`."""
+    """Run with backend, amounts and seed from the variables `SOAK_*`."""
     backend = os.environ.get("SOAK_BACKEND", "local")
     amount = Amount(_number("COMMANDS", 20_000), _number("CALLS", 5_000), _number("SCRIPTS", 500))
     soak = Soak(backend, amount, _number("SEED", 1))

@@ -11,13 +11,13 @@ FILES = 20
 SIDE_BY_SIDE = 4
 
 
-def nothing(work: Work) -> None:
+def empty_command(work: Work) -> None:
     """Run an empty command."""
     result = work.session("true")
     expect((result.output, result.exit_code) == ("", 0), "nothing", result)
 
 
-def words(work: Work) -> None:
+def print_words(work: Work) -> None:
     """Print a word, in the session or beside it."""
     word = f"{work.chance.random()}"
     run = work.chance.choice((work.session, work.oneshot))
@@ -25,16 +25,16 @@ def words(work: Work) -> None:
     expect((result.output, result.stderr) == (f"{word}\n", "apart\n"), "words", result)
 
 
-def state(work: Work) -> None:
+def change_state(work: Work) -> None:
     """Compare the state of the session, and change it."""
     word = f"{work.chance.random()}"
-    held, work.held = work.held, {word, *work.held}  # which of them, is open until the result is here
+    held, work.held = work.held, {word, *work.held}  # either value until the result has arrived
     result = work.session(f'echo "$SOAK"; export SOAK={word}')
     expect(result.output.strip() in held, f"the session holds one of {held}", result)
     work.held, work.held_before = {word}, held
 
 
-def stdin(work: Work) -> None:
+def read_input(work: Work) -> None:
     """Read an input."""
     data = "x" * work.chance.randrange(200_000) + "\n"
     run = work.chance.choice((work.session, work.oneshot))
@@ -53,24 +53,24 @@ def exit_code(work: Work) -> None:
     code = work.chance.randrange(1, 100)
     run = work.chance.choice((work.session, work.oneshot))
     ends = work.chance.random() < 0.1
-    expect(run(f"exit {code}" if ends else f"(exit {code})").exit_code == code, "the exit code is its own")
+    expect(run(f"exit {code}" if ends else f"(exit {code})").exit_code == code, "the exit code is the command's")
 
 
 def background(work: Work) -> None:
     """Leave a background child that prints for a while."""
     run = work.chance.choice((work.session, work.oneshot))
     result = run("(sleep 0.2; echo late) & echo begun")
-    expect(result.output == "begun\n", "what is left does not hold up", result)
+    expect(result.output == "begun\n", "a background child does not block the command", result)
 
 
-def side_by_side(work: Work) -> None:
+def concurrent_oneshots(work: Work) -> None:
     """Run one-shots at once."""
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         results = list(pool.map(lambda number: work.oneshot(f"echo {number}").output, range(SIDE_BY_SIDE)))
     expect(results == [f"{number}\n" for number in range(SIDE_BY_SIDE)], "each has its own output", results)
 
 
-def files(work: Work) -> None:
+def write_file(work: Work) -> None:
     """Write a file and read it back."""
     path = f"{work.directory}/{work.chance.randrange(FILES)}"
     data = work.chance.randbytes(work.chance.choice((0, 100, 70_000, 400_000)))
@@ -79,7 +79,7 @@ def files(work: Work) -> None:
     work.commands += 1
 
 
-def process(work: Work) -> None:
+def exchange_lines(work: Work) -> None:
     """Exchange lines with a process; every other one is killed."""
     work.commands += 1
     talk = work.env.start("read -r word; echo $word; [ $word = end ] || sleep 1000")
@@ -92,15 +92,15 @@ def process(work: Work) -> None:
 
 
 ORDINARY = {
-    nothing: 30,
-    words: 20,
-    state: 15,
-    stdin: 5,
+    empty_command: 30,
+    print_words: 20,
+    change_state: 15,
+    read_input: 5,
     large_output: 2,
     exit_code: 5,
     background: 3,
-    side_by_side: 3,
-    files: 5,
-    process: 2,
+    concurrent_oneshots: 3,
+    write_file: 5,
+    exchange_lines: 2,
 }
 """Each with its weight."""

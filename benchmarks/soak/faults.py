@@ -1,4 +1,4 @@
-"""Faults of commands, injected."""
+"""Injected faults of commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from benchmarks.soak import visible
+from benchmarks.soak import processes
 from benchmarks.soak.work import SUICIDE, Work, expect
 from environments.result import KILLED_EXIT_CODE
 
@@ -17,23 +17,23 @@ _ENDLESS = ("sleep 1000", "(setsid sleep 1000 & sleep 1000)", "yes", "(trap '' T
 
 
 class RaisedError(Exception):
-    """An exception that is raised in the middle of a command."""
+    """An exception raised in the middle of a command."""
 
 
 def time_out(work: Work) -> None:
-    """Have a command's time run out."""
+    """Run a command into its time limit."""
     result = work.session(work.chance.choice(_ENDLESS), timeout=0.05 + 0.2 * work.chance.random())
     expect(result.timed_out and not result.survivors, "its time runs out, and nothing survives", result)
 
 
 def interrupt(work: Work) -> None:
-    """Interrupt the session at any moment."""
-    with _soon(work, work.env.interrupt):
+    """Interrupt the session at a random moment."""
+    with _concurrently(work, work.env.interrupt):
         result = work.session("sleep 0.1; echo whole")
     expect(result.interrupted or result.output == "whole\n", "it is interrupted, or was quicker", result)
 
 
-def callback_raises(work: Work) -> None:
+def raise_in_callback(work: Work) -> None:
     """Raise in `on_output`."""
 
     def refuse(_: str) -> None:
@@ -45,8 +45,8 @@ def callback_raises(work: Work) -> None:
         expect(False, "what a callback raises is raised")
 
 
-def raised_here(work: Work) -> None:
-    """Raise in this thread, at any moment, as control-C does."""
+def raise_in_main_thread(work: Work) -> None:
+    """Raise in the main thread at a random moment, as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         return
     caller = threading.get_ident()
@@ -56,7 +56,7 @@ def raised_here(work: Work) -> None:
         raise RaisedError
 
     before = signal.signal(signal.SIGUSR1, ring)
-    with contextlib.suppress(RaisedError), _soon(work, lambda: signal.pthread_kill(caller, signal.SIGUSR1)):
+    with contextlib.suppress(RaisedError), _concurrently(work, lambda: signal.pthread_kill(caller, signal.SIGUSR1)):
         work.session("sleep 0.05; echo whole")
 
 
@@ -66,33 +66,33 @@ def kill_session_shell(work: Work) -> None:
 
 
 def kill_oneshot_shell(work: Work) -> None:
-    """Let a command kill the shell it runs in beside the session."""
+    """Let a one-shot kill its shell."""
     expect(work.oneshot(SUICIDE).exit_code == KILLED_EXIT_CODE, "that is its result")
 
 
 def kill_any_shell(work: Work) -> None:
-    """Kill one of our shells while nothing runs: the session's, one for one-shots, or one for commands of our own."""
+    """Kill an internal shell while no command runs: the session's, or a shell for one-shots or internal commands."""
     _kill_one(work)
 
 
 def kill_under_commands(work: Work) -> None:
-    """Kill one of our shells at any moment while a command runs."""
-    with _soon(work, lambda: _kill_one(work)):
+    """Kill an internal shell at a random moment of a command."""
+    with _concurrently(work, lambda: _kill_one(work)):
         run = work.chance.choice((work.session, work.oneshot))
         expect(run("sleep 0.1; echo whole").output == "whole\n", "what is not lost is whole")
 
 
 def _kill_one(work: Work) -> None:
-    if found := visible.shells(work.name):
+    if found := processes.internal_shells(work.name):
         work.kills += 1
-        # What the session's shell has last said of its state may not have been read yet.
+        # The last state report of the session's shell may not have been read yet.
         work.held |= work.held_before
-        visible.kill(work.chance.choice(found))
+        processes.kill(work.chance.choice(found))
 
 
 @contextlib.contextmanager
-def _soon(work: Work, act: Callable[[], object]) -> Iterator[None]:
-    """Call a function in another thread, within the next tenth of a second."""
+def _concurrently(work: Work, act: Callable[[], object]) -> Iterator[None]:
+    """Call a function in another thread, within the next 0.15 s."""
     pause = 0.15 * work.chance.random()
 
     def wait_and_act() -> None:
@@ -110,8 +110,8 @@ def _soon(work: Work, act: Callable[[], object]) -> Iterator[None]:
 FAULTS = {
     time_out: 3,
     interrupt: 4,
-    callback_raises: 4,
-    raised_here: 4,
+    raise_in_callback: 4,
+    raise_in_main_thread: 4,
     kill_session_shell: 2,
     kill_oneshot_shell: 2,
     kill_any_shell: 3,

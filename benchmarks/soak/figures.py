@@ -1,4 +1,4 @@
-"""The figures that must not grow."""
+"""The figures of the soak test, which must not grow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from benchmarks.memory import resident_bytes
-from benchmarks.soak import visible
+from benchmarks.soak import processes
 from environments import BaseEnvironment
 from environments.loop import KEPT_WORKERS, WorkerThread
 
@@ -32,16 +32,16 @@ class Figures:
     descriptors: int
     """Of this process."""
     shells: int
-    """Our own shells in the target."""
+    """Internal shells in the target."""
     processes: int
-    """Processes of commands and scripts there."""
+    """Processes of commands and scripts in the target."""
     scratch: int
-    """Files and directories in our directory there."""
+    """Files and directories in our scratch directory in the target."""
     files: int
-    """Files and directories with this process's name in temporary directories, here and there."""
+    """Files and directories with this process's name in temporary directories, on this machine and in the target."""
 
     def above(self, first: Figures, slack: Figures) -> list[str]:
-        """Return the growth since the first figures, where it is above the allowance."""
+        """Return the growth since the first figures, where above the allowance."""
         return [
             f"{field.name}: {getattr(self, field.name)}, and at first {getattr(first, field.name)}"
             for field in fields(self)
@@ -54,7 +54,7 @@ SLACK = Figures(memory=60, threads=6, descriptors=40, shells=10, processes=0, sc
 memory for the next large output; an unread input of a killed shell stays until the cleanup."""
 
 
-def look(env: BaseEnvironment, name: str, settled: Callable[[Figures], bool]) -> Figures:
+def settled_figures(env: BaseEnvironment, name: str, settled: Callable[[Figures], bool]) -> Figures:
     """Wait until the figures have settled, at most `SETTLING` seconds, and return them."""
     deadline = time.monotonic() + SETTLING
     while not settled(figures := _figures(env, name)) and time.monotonic() < deadline:
@@ -71,32 +71,32 @@ def _figures(env: BaseEnvironment, name: str) -> Figures:
         memory=resident_bytes() / _MEGABYTE,
         threads=threading.active_count(),
         descriptors=len(list(_DESCRIPTORS.iterdir())),
-        shells=len(visible.shells(name)),
-        processes=sum(not visible.is_ours(marker) for marker in visible.marked(name).values()),
+        shells=len(processes.internal_shells(name)),
+        processes=sum(not processes.is_internal(marker) for marker in processes.marked_processes(name).values()),
         scratch=in_scratch,
-        files=max(in_target, len(visible.files_here())),
+        files=max(in_target, len(processes.local_files())),
     )
 
 
 def scratch_entries(env: BaseEnvironment) -> list[str]:
-    """Return the names in our directory in the target."""
+    """Return the names in our scratch directory in the target."""
     return env.execute_oneshot(f"find {env.internal.scratch_directory()}").output.splitlines()
 
 
-def left_behind(name: str, threads: set[threading.Thread], descriptors: int) -> Iterator[str]:
-    """Return the leftovers of an environment after its cleanup.
+def leftovers(name: str, threads: set[threading.Thread], descriptors: int) -> Iterator[str]:
+    """Yield the leftovers of an environment after its cleanup.
 
     Args:
-        name: Its name.
+        name: The environment's name.
         threads: The threads before the environment.
         descriptors: The number of descriptors before the environment.
     """
     deadline = time.monotonic() + SETTLING
     left: list[str] = []
     while time.monotonic() < deadline:
-        left = [f"thread {each.name}" for each in threading.enumerate() if each not in threads and not _stays(each)]
-        left += [f"process {pid} {marker}" for pid, marker in visible.marked(name).items()]
-        left += visible.files_here()
+        left = [f"thread {each.name}" for each in threading.enumerate() if each not in threads and not _is_kept(each)]
+        left += [f"process {pid} {marker}" for pid, marker in processes.marked_processes(name).items()]
+        left += processes.local_files()
         opened = open_files()
         if len(opened) > descriptors:
             left += [f"{len(opened) - descriptors} of {opened}"]
@@ -106,8 +106,8 @@ def left_behind(name: str, threads: set[threading.Thread], descriptors: int) -> 
     yield from left
 
 
-def _stays(thread: threading.Thread) -> bool:
-    """True for a thread that environments keep for the next ones."""
+def _is_kept(thread: threading.Thread) -> bool:
+    """Return True for a worker thread that is kept for later environments."""
     return isinstance(thread, WorkerThread) and thread.number <= KEPT_WORKERS
 
 
@@ -116,7 +116,7 @@ def open_files() -> list[str]:
     found = []
     for path in _DESCRIPTORS.iterdir():
         try:
-            found.append(os.readlink(path))  # noqa: PTH115 - they are no paths
-        except OSError:  # the one that was opened to look
+            found.append(os.readlink(path))  # noqa: PTH115 - some targets are no paths
+        except OSError:  # the descriptor of the listing itself
             continue
     return found

@@ -1,4 +1,4 @@
-"""The work in phases, with the figures after each phase."""
+"""The soak test in phases, with the figures after each phase."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from benchmarks.soak import scripts, visible
+from benchmarks.soak import processes, scripts
 from benchmarks.soak.commands import ORDINARY
 from benchmarks.soak.faults import FAULTS
-from benchmarks.soak.figures import SLACK, Figures, left_behind, look, open_files, scratch_entries
-from benchmarks.soak.places import place
+from benchmarks.soak.figures import SLACK, Figures, leftovers, open_files, scratch_entries, settled_figures
+from benchmarks.soak.target import open_environment
 from benchmarks.soak.work import SoakError, Work
 from environments import BaseEnvironment
 from environments.loop import run
@@ -39,7 +39,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """The work until the end of a phase, and the figures then."""
+    """The work and the figures at the end of a phase."""
 
     seconds: float
     commands: int
@@ -49,10 +49,10 @@ class Phase:
 
 
 class Soak:
-    """Very much work on one environment.
+    """Very much work on an environment.
 
     Args:
-        backend: The backend, see `place`.
+        backend: The backend, see `open_environment`.
         amount: The amount of work.
         seed: Selects work and faults and their order. The moment of a fault depends on time too.
     """
@@ -73,21 +73,21 @@ class Soak:
         """
         began = time.monotonic()
         run(lambda _: asyncio.sleep(0))  # the loop thread stays, with its descriptors
-        with place(self._backend) as env:
+        with open_environment(self._backend) as env:
             threads, descriptors = set(threading.enumerate()), len(open_files())
             work = self.work = _begun(env, self._chance)
             first: Figures | None = None
             problems: list[str] = []
             for number in range(1, self._amount.phases + 1):
                 self._do(work, number / self._amount.phases)
-                found = look(env, work.name, _settled(first))
+                found = settled_figures(env, work.name, _settled(first))
                 yield Phase(time.monotonic() - began, work.commands, work.calls, self._scripts, found)
                 first = first or found
                 problems += [f"phase {number}: {grown}" for grown in found.above(first, SLACK)]
             if problems:
-                problems += [*visible.files_here(), *scratch_entries(env)]
+                problems += [*processes.local_files(), *scratch_entries(env)]
             env.cleanup()
-            problems += [f"left behind: {left}" for left in left_behind(work.name, threads, descriptors)]
+            problems += [f"left behind: {left}" for left in leftovers(work.name, threads, descriptors)]
             if problems:
                 raise SoakError("; ".join(problems))
 
@@ -100,8 +100,8 @@ class Soak:
         for kind in todo:
             if kind == "script":
                 self._do_script(work)
-            elif work.commands < self._amount.commands * part:  # one deed may be several commands
-                work.do(_one_of(FAULTS if self._chance.random() < FAULT_SHARE else ORDINARY, self._chance))
+            elif work.commands < self._amount.commands * part:  # an action may be several commands
+                work.perform(_one_of(FAULTS if self._chance.random() < FAULT_SHARE else ORDINARY, self._chance))
 
     def _do_script(self, work: Work) -> None:
         scripts_left = self._amount.scripts - self._scripts
@@ -109,7 +109,7 @@ class Soak:
         self._scripts += 1
         ordinary = self._chance.random() < scripts.ORDINARY_SHARE
         script = scripts.calls if ordinary else _one_of(scripts.FAULTY, self._chance)
-        with work.noted(f"script {script.__name__}"):
+        with work.counted(f"script {script.__name__}"):
             script(work, due)
 
 

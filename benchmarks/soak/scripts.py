@@ -11,7 +11,7 @@ from code_execution import ExecutionResult, execute_code
 from code_execution.limits import TransportName
 
 LIMIT = 120.0
-"""The time limit of a script that ends by itself, for any machine."""
+"""The time limit of a script that ends by itself, enough for any machine."""
 _LARGE = 1_000_000
 
 
@@ -52,7 +52,7 @@ def _run(work: Work, code: str, **options: object) -> ExecutionResult:
 
 
 def calls(work: Work, due: int) -> None:
-    """Run a script with several calls by any transport; one call raises, and one answer is large."""
+    """Run a script with several calls over a random transport. A call raises, and an answer is large."""
     transport = work.chance.choice(transports(work))
     sizes = [work.chance.choice((1, 10, 1000, 100_000)) for _ in range(due)]
     code = f"""
@@ -71,8 +71,8 @@ print("whole")
     expect(result.tool_calls_made == due, f"{due} calls were made", result.tool_calls_made)
 
 
-def tools_of_ours(work: Work, due: int) -> None:
-    """Run a script that calls the built-in tools, some of which run commands in the session."""
+def builtin_tools(work: Work, due: int) -> None:
+    """Run a script that calls the built-in tools. Some run commands in the session."""
     code = f"""
 from hermes_tools import read_file, search_files, terminal, write_file
 path = {work.directory + "/of a script"!r}
@@ -86,22 +86,22 @@ print("whole")
     expect(result.output == "whole\n", "the tools work", result)
 
 
-def fails(work: Work, due: int) -> None:
+def fail(work: Work, due: int) -> None:
     """Run a script that exits with a code, or kills itself, after a large output."""
     ending = work.chance.choice(("sys.exit(3)", "os.kill(os.getpid(), 9)", "raise ValueError"))
     result = _run(work, f"import os, sys\nprint('x' * 300_000, flush=True)\n{ending}")
     expect(result.status == "error", "it has failed", result.status)
 
 
-def is_too_slow(work: Work, due: int) -> None:
-    """Run a script into its time limit, maybe in the middle of a call."""
+def time_out(work: Work, due: int) -> None:
+    """Run a script into its time limit, sometimes in the middle of a call."""
     ending = work.chance.choice(("time.sleep(1000)", "\nwhile True: hermes_tools.wait()"))
     result = _run(work, f"import hermes_tools, time; {ending}", timeout=1.0, max_tool_calls=1000)
     expect(result.status == "timeout", "its time runs out", result)
 
 
-def is_interrupted(work: Work, due: int) -> None:
-    """Interrupt a script at any moment."""
+def interrupt_script(work: Work, due: int) -> None:
+    """Interrupt a script at a random moment."""
     interrupt = threading.Event()
     timer = threading.Timer(0.5 * work.chance.random(), interrupt.set)
     timer.start()
@@ -110,7 +110,7 @@ def is_interrupted(work: Work, due: int) -> None:
     expect(result.status == "interrupted", "it is interrupted", result)
 
 
-def leaves_processes_and_files(work: Work, due: int) -> None:
+def leave_processes_and_files(work: Work, due: int) -> None:
     """Run a script that leaves processes and files."""
     code = """
 import os, subprocess
@@ -124,8 +124,8 @@ print("left")
     expect(_run(work, code).output == "left\n", "it is whole")
 
 
-def floods(work: Work, due: int) -> None:
-    """Run a script that floods connections without the token."""
+def flood_connections(work: Work, due: int) -> None:
+    """Run a script that opens very many connections without the token."""
     code = """
 import hermes_tools, os, socket
 hermes_tools.echo("begin")
@@ -146,7 +146,7 @@ print("flooded")
     expect(_run(work, code, transport=transport).output == "flooded\n", "it is whole")
 
 
-_ENDS_ITS_RELAY = """
+_KILLS_RELAY = """
 import os, hermes_tools
 hermes_tools.echo("begin")
 os.kill(os.getppid(), %d)
@@ -155,16 +155,16 @@ for _ in range(3):
 """
 
 
-def ends_its_relay(work: Work, due: int) -> None:
+def kill_relay(work: Work, due: int) -> None:
     """Run a script that kills or stops its parent, the relay of its calls, and calls on."""
     if "relay" not in transports(work):
         return
-    code = _ENDS_ITS_RELAY % work.chance.choice((9, 19))
+    code = _KILLS_RELAY % work.chance.choice((9, 19))
     result = _run(work, code, transport="relay", timeout=3.0)
     expect(result.status in ("error", "timeout"), "its calls are not answered any more", result)
 
 
-def raises_where_it_prints(work: Work, due: int) -> None:
+def raise_in_callback(work: Work, due: int) -> None:
     """Raise in a script's `on_output`."""
 
     def refuse(_: str) -> None:
@@ -175,15 +175,15 @@ def raises_where_it_prints(work: Work, due: int) -> None:
 
 
 FAULTY = {
-    tools_of_ours: 4,
-    fails: 3,
-    is_too_slow: 2,
-    is_interrupted: 3,
-    leaves_processes_and_files: 3,
-    floods: 2,
-    ends_its_relay: 2,
-    raises_where_it_prints: 1,
+    builtin_tools: 4,
+    fail: 3,
+    time_out: 2,
+    interrupt_script: 3,
+    leave_processes_and_files: 3,
+    flood_connections: 2,
+    kill_relay: 2,
+    raise_in_callback: 1,
 }
 """Each with its weight."""
 ORDINARY_SHARE = 0.7
-"""The share of scripts without a fault, which make all calls."""
+"""The share of scripts without a fault. They make all calls."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.fleet import page
 from benchmarks.fleet.costs import Costs, Spread
 from benchmarks.fleet.engine import Fleet
-from benchmarks.fleet.load import loaded
+from benchmarks.fleet.load import measure_load
 from benchmarks.fleet.survey import WORKERS
 from benchmarks.marked_page import DOCS
 from hermes_env.batch import Result, Summary, read_results, run_batch
@@ -34,7 +34,7 @@ def test_each_task_of_a_fleet_has_one_result_and_the_same_in_each_run(tmp_path: 
 
 
 def test_a_fleet_says_what_its_driver_took() -> None:
-    load = loaded(FLEET, workers=20, seconds=0.5)
+    load = measure_load(FLEET, workers=20, seconds=0.5)
     assert load.workers == 20
     assert load.rate > 0 and load.wanted > 0 and load.driver > 0 and load.simulation > 0
     assert 0 < load.delays[0] <= load.delays[1] <= load.delays[2]
@@ -43,7 +43,7 @@ def test_a_fleet_says_what_its_driver_took() -> None:
 def test_the_section_is_made_from_its_numbers(tmp_path: Path) -> None:
     survey = page.read()
     text = (DOCS / page.FLEET.name).read_text()
-    assert page.written(text, survey) == text, "make fleet ARGS=page writes it anew"
+    assert page.render(text, survey) == text, "make fleet ARGS=page writes it anew"
     assert "<!-- measured: fleet -->" in text
     assert all([load.workers for load in loads] == list(WORKERS) for loads in survey.loads.values())
     (tmp_path / page.FLEET.name).write_text(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.measure import CannotDoError, in_turn
+from benchmarks.measure import UnavailableError, in_turn
 from benchmarks.table import OURS, RAW, Row
 
 
@@ -25,7 +25,7 @@ def test_those_who_do_the_same_work_take_turns() -> None:
 
 def test_one_that_cannot_do_it_is_left_out_and_it_is_said_why() -> None:
     def failing() -> Sequence[float]:
-        raise CannotDoError("no such tool")
+        raise UnavailableError("no such tool")
 
     found = in_turn({"a": lambda: (1.0,), "b": failing}, seconds=0, least_rounds=2, missing={"c": "not installed"})
     assert set(found.times) == {"a"}
@@ -43,7 +43,7 @@ def test_a_row_says_whether_the_goal_is_reached() -> None:
 
 def test_what_this_package_could_not_do_is_said_in_its_own_row_alone() -> None:
     def failing() -> Sequence[float]:
-        raise CannotDoError("the script ended with error")
+        raise UnavailableError("the script ended with error")
 
     timers = {RAW: lambda: (1.0,), OURS: failing, f"{OURS}: file": lambda: (2.0,)}
     measured = in_turn(timers, seconds=0, least_rounds=1)

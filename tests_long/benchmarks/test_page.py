@@ -85,7 +85,7 @@ After.
 
 
 def test_what_was_measured_stands_between_the_marks_and_the_rest_stays() -> None:
-    text = page.written(MARKED, FINDINGS)
+    text = page.render(MARKED, FINDINGS)
     assert text.startswith("Before.\n") and text.endswith("After.\n")
     assert "old" not in text
     assert "2 cores" in text and "Linux 6.1" in text and "2026-01-02" in text and "6 minutes" in text
@@ -99,7 +99,7 @@ def test_what_was_measured_stands_between_the_marks_and_the_rest_stays() -> None
     assert "- singularity: not measured: there is none" in text
     assert "![How many commands a second there are.](performance/environments.svg)" in text
     assert re.search(r"chart calls -->\n\nNot measured.\n", text)
-    assert page.written(text, FINDINGS) == text
+    assert page.render(text, FINDINGS) == text
 
 
 def test_the_page_its_charts_and_its_numbers_are_written_together(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_page_has_a_place_for_each_chart_and_is_what_its_numbers_make_it() -
     charts = {chart.name for chart in findings.charts}
     assert charts == set(re.findall(r"<!-- measured: chart ([a-z-]+) -->", text))
     assert charts == {file.stem for file in (DOCS / page.PERFORMANCE.folder).glob("*.svg")}
-    assert page.written(text, findings) == text, "make bench ARGS=page writes it anew"
+    assert page.render(text, findings) == text, "make bench ARGS=page writes it anew"
     assert len(text.split()) <= MOST_WORDS
 
 
@@ -144,5 +144,5 @@ def test_one_subject_that_fails_does_not_cost_the_others(monkeypatch: pytest.Mon
         raise OSError("the engine\nis gone")
 
     monkeypatch.setattr("benchmarks.startup.rows", half)
-    findings = command_line.findings_of(["startup"])
+    findings = command_line.measure_all(["startup"])
     assert findings.rows == [ROW, Row(what="startup", note="not measured: OSError: the engine is gone")]

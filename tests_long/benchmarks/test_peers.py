@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.measure import CannotDoError
+from benchmarks.measure import UnavailableError
 from benchmarks.peers import installation
 from benchmarks.peers.installation import folder_with
-from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, Peer, opened_peers, timers_of
+from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Package, Peer, opened_peers, timers_of
 
-ANSWERING = Kind("a peer 1.0", "tests_long.benchmarks.answering_peer", ())
+ANSWERING = Package("a peer 1.0", "tests_long.benchmarks.answering_peer", ())
 
 
 @pytest.fixture
@@ -33,15 +33,15 @@ def test_a_peer_says_what_it_can_do_and_how_long_that_took(peer: Peer) -> None:
 
 
 def test_what_fails_in_a_peer_is_said_and_the_peer_goes_on(peer: Peer) -> None:
-    with pytest.raises(CannotDoError, match="fail: ValueError: so it is"):
+    with pytest.raises(UnavailableError, match="fail: ValueError: so it is"):
         peer.ask("fail")
     assert peer.ask("work")[1] == 1
 
 
 def test_a_peer_that_takes_too_long_is_ended(peer: Peer) -> None:
-    with pytest.raises(CannotDoError, match="hang: not done within 0 s"):
+    with pytest.raises(UnavailableError, match="hang: not done within 0 s"):
         peer.ask("hang", longest=0.2)
-    with pytest.raises(CannotDoError, match="work: its process has ended"):
+    with pytest.raises(UnavailableError, match="work: its process has ended"):
         peer.ask("work")
 
 
@@ -53,5 +53,5 @@ def test_a_peer_that_cannot_be_installed_is_said_to_be_missing(tmp_path: Path, m
     assert missing.keys() == {"hermes-agent 0.19.0"}
     assert missing["hermes-agent 0.19.0"].startswith("it could not be installed: ")
     assert "hermes-agent" in missing["hermes-agent 0.19.0"]
-    with pytest.raises(CannotDoError, match="it could not be installed"):
+    with pytest.raises(UnavailableError, match="it could not be installed"):
         folder_with("server", SWE_REX.requirements, "3.11")

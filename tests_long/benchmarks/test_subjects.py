@@ -11,7 +11,7 @@ from targets.engines import PYTHON_IMAGE, require_docker, require_sshd
 from benchmarks import docker, engine, file_tools, lifecycle, local, output, ssh, startup
 from benchmarks.growth import distance, environments, results
 from benchmarks.measure import Measured, Timer, in_turn
-from benchmarks.peers.peer import Kind, Peer
+from benchmarks.peers.peer import Package, Peer
 
 FILE_TOOLS = (
     'read_file("read.txt"), local',
@@ -21,17 +21,17 @@ FILE_TOOLS = (
     'search_files("line") in 45 files, local',
     'patch("patched.txt", "old", "new"), local',
 )
-ENDED = {"SWE-ReX 1.4.0": "it could not be installed: there is no index"}
+NOT_INSTALLED = {"SWE-ReX 1.4.0": "it could not be installed: there is no index"}
 
 
 @contextmanager
-def no_peers(asked: Mapping[Kind, object]) -> Iterator[tuple[dict[str, Peer], dict[str, str]]]:
+def no_peers(asked: Mapping[Package, object]) -> Iterator[tuple[dict[str, Peer], dict[str, str]]]:
     """Make all peers impossible to install."""
-    yield {}, ENDED
+    yield {}, NOT_INSTALLED
 
 
 @pytest.fixture
-def once(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limit each measurement to one counted turn."""
 
     def in_one_turn(timers: Mapping[str, Timer], **more: object) -> Measured:
@@ -39,14 +39,14 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert missing is None or isinstance(missing, Mapping)
         return in_turn(timers, seconds=0, least_rounds=1, missing=missing)
 
-    monkeypatch.setattr(engine, "SELDOM", 1)
+    monkeypatch.setattr(engine, "SLOW_EVERY", 1)
     for module in (engine, file_tools, startup, lifecycle, distance):
         monkeypatch.setattr(module, "in_turn", in_one_turn)
     for module in (local, docker, lifecycle, ssh, environments, distance):
         monkeypatch.setattr(module, "opened_peers", no_peers)
 
 
-@pytest.mark.usefixtures("once")
+@pytest.mark.usefixtures("one_turn")
 def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
     rows = {row.what: row for row in local.rows()}
     assert set(rows) == {
@@ -65,13 +65,13 @@ def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
     assert all(row.raw and row.ours and row.ratio for row in rows.values())
     assert rows['execute("true"), local'].goal == 4
     assert rows['execute("true"), local'].beside.keys() == {"`bash -lc`"}
-    assert rows['execute("true"), local'].missing == ENDED
+    assert rows['execute("true"), local'].missing == NOT_INSTALLED
     assert rows['execute_code("print(1)"), local'].goal == 1.3
     assert rows["execute_code with a tool call, local"].goal == 1.6
     assert rows['session.execute("x = 1"), local'].goal == 5
 
 
-@pytest.mark.usefixtures("once")
+@pytest.mark.usefixtures("one_turn")
 def test_the_first_command_and_a_large_output_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output, "COMMAND", "head -c 1000000 /dev/zero")
     monkeypatch.setattr(output, "ROUNDS", 1)
@@ -82,7 +82,7 @@ def test_the_first_command_and_a_large_output_are_measured(monkeypatch: pytest.M
     assert "grew by" in much.note
 
 
-@pytest.mark.usefixtures("once")
+@pytest.mark.usefixtures("one_turn")
 def test_growth_is_measured_at_each_size_also_without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "COUNTS", (1, 2))
     monkeypatch.setattr(environments, "ROUNDS", 1)
@@ -98,11 +98,11 @@ def test_growth_is_measured_at_each_size_also_without_docker(monkeypatch: pytest
             assert all(0 < point.low <= point.value <= point.high for point in line.points)
 
 
-@pytest.mark.usefixtures("once")
+@pytest.mark.usefixtures("one_turn")
 def test_a_container_is_measured_in_use_and_in_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
     require_docker().close()
     for module in (docker, lifecycle):
-        monkeypatch.setattr(module, "peers_asked", lambda python: ({}, ENDED))
+        monkeypatch.setattr(module, "peer_arguments", lambda python: ({}, NOT_INSTALLED))
         monkeypatch.setattr(module, "docker_image", lambda: PYTHON_IMAGE)
     monkeypatch.setattr(engine, "FILE_SIZE", 1_000_000)
     monkeypatch.setattr(lifecycle, "ROUNDS", 1)
@@ -113,11 +113,11 @@ def test_a_container_is_measured_in_use_and_in_its_life(monkeypatch: pytest.Monk
     by_cat, by_python = rows["tool call, Docker, relay, beside a `cat`"], rows["tool call, Docker, relay"]
     assert by_cat.ours == by_python.ours and by_cat.raw != by_python.raw
     assert rows["put_file of 100 MB, Docker"].raw_is == "`docker cp`"
-    assert rows["create, first command, cleanup, Docker"].missing == ENDED
+    assert rows["create, first command, cleanup, Docker"].missing == NOT_INSTALLED
     assert rows["first command from a pool, Docker"].limit == 0.02
 
 
-@pytest.mark.usefixtures("once")
+@pytest.mark.usefixtures("one_turn")
 def test_a_host_over_ssh_is_measured_here_and_at_each_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     require_sshd()
     monkeypatch.setattr(engine, "FILE_SIZE", 1_000_000)

@@ -1,4 +1,4 @@
-"""The exact text of a command in a bash alone: the cost without our Python."""
+"""A bash that is sent the recorded text of a command: the cost without our Python."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SILENCE = 0.3
 """Seconds of silence after which the output of a bash is complete."""
 
 
-class _Overheard(LocalEnvironment):
-    """Records the bytes that are written to the first shell."""
+class _RecordingEnvironment(LocalEnvironment):
+    """Records the bytes written to the first shell."""
 
     argv: Sequence[str] = ()
     texts: tuple[bytes, ...] = ()
@@ -29,19 +29,19 @@ class _Overheard(LocalEnvironment):
             self.argv = argv
             write = stream.write
 
-            def noted(data: bytes) -> None:
+            def record(data: bytes) -> None:
                 self.texts += (data,)
                 write(data)
 
-            stream.write = noted  # type: ignore[method-assign]
+            stream.write = record  # type: ignore[method-assign]
         return stream
 
 
-class VeryText:
-    """A bash that is sent the bytes of one of our shells, and reports the same."""
+class ReplayedShell:
+    """A bash that receives the recorded bytes of an environment's shell, and prints the same report."""
 
     def __init__(self, command: str) -> None:
-        with _Overheard(load_settings("local")) as env:
+        with _RecordingEnvironment(load_settings("local")) as env:
             env.execute(command)
             env.execute(command)
         *opening, _, self._text = env.texts

@@ -1,4 +1,4 @@
-"""The processes and files of an environment, as seen from this machine, containers included."""
+"""The processes and files of an environment, as visible on this machine, containers included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHELLS = ("bash", "dash", "ash")
 _MARKER = f"{MARKER_VARIABLE}=".encode()
 
 
-def marked(name: str) -> dict[int, str]:
+def marked_processes(name: str) -> dict[int, str]:
     """Return the processes of an environment, each with its marker.
 
     Args:
@@ -25,24 +25,25 @@ def marked(name: str) -> dict[int, str]:
     return {pid: marker for pid, marker in _markers() if marker.startswith(f"{name}/")}
 
 
-def shells(name: str) -> list[int]:
-    """Return our own shells, without their forks, which share the marker until they become another program."""
-    of_shells = [pid for pid, marker in marked(name).items() if is_ours(marker) and _status(pid)[0] in _SHELLS]
-    return sorted(pid for pid in of_shells if _status(pid)[1] not in of_shells)
+def internal_shells(name: str) -> list[int]:
+    """Return our internal shells, without their forks. A fork has the shell's marker until its exec."""
+    marked = marked_processes(name).items()
+    found = [pid for pid, marker in marked if is_internal(marker) and _status(pid)[0] in _SHELLS]
+    return sorted(pid for pid in found if _status(pid)[1] not in found)
 
 
-def is_ours(marker: str) -> bool:
-    """True for the marker of an internal process, which names no command."""
+def is_internal(marker: str) -> bool:
+    """Return True for the marker of an internal process, without a command."""
     return marker.count("/") == 2
 
 
 def kill(pid: int) -> None:
-    """Kill a process, if it still exists."""
+    """Kill a process, unless already gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
 
-def files_here() -> list[str]:
+def local_files() -> list[str]:
     """Return the files and directories on this machine with this process's name."""
     folders = {Path("/tmp"), Path(tempfile.gettempdir())}
     mark = Owner.this_process().mark
@@ -50,7 +51,7 @@ def files_here() -> list[str]:
 
 
 def _status(pid: int) -> tuple[str, int]:
-    """Return the name and the parent of a process; an empty name and 0 after its end."""
+    """Return the name and the parent of a process, or an empty name and 0 after the end."""
     with contextlib.suppress(OSError):
         head, _, tail = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")
         return head.partition("(")[2], int(tail.split()[1])
@@ -60,7 +61,7 @@ def _status(pid: int) -> tuple[str, int]:
 def _markers() -> Iterator[tuple[int, str]]:
     for folder in _PROCESSES.iterdir():
         if folder.name.isdigit():
-            with contextlib.suppress(OSError):  # it has ended, or is another user's
+            with contextlib.suppress(OSError):  # ended, or of another user
                 for entry in (folder / "environ").read_bytes().split(b"\0"):
                     if entry.startswith(_MARKER):
                         yield int(folder.name), entry.removeprefix(_MARKER).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The environments of the soak."""
+"""The environment and target of the soak test."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.places import DOCKER_IMAGE
+from benchmarks.images import DOCKER_IMAGE
 from benchmarks.ssh import HOST, start_server
 from environments import BaseEnvironment, create_environment, load_settings
 
 
 @contextlib.contextmanager
-def place(backend: str) -> Iterator[BaseEnvironment]:
-    """Make an environment with its target; the block cleans the environment up itself.
+def open_environment(backend: str) -> Iterator[BaseEnvironment]:
+    """Make an environment and its target. The block cleans the environment up itself.
 
     Args:
-        backend: Its name. `ssh` is a server of our own on this machine; the others use the settings of
+        backend: The backend's name. `ssh` uses a server of our own on this machine; the others use the settings of
             `create_environment`.
     """
     with contextlib.ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""A slow link: a TCP port in front of another port, which delays every piece."""
+"""A slow link: a TCP port in front of another port, with a delay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PIECE = 64 * 1024
 
 
 @contextlib.contextmanager
-def distant(port: int, one_way: float) -> Iterator[int]:
+def slow_link(port: int, one_way: float) -> Iterator[int]:
     """Listen in front of a port of this machine, and yield the port to connect to.
 
     Args:
@@ -37,22 +37,22 @@ def distant(port: int, one_way: float) -> Iterator[int]:
                 for source, target in ((near, far), (far, near)):
                     target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     under_way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
-                    start(_take, source, under_way, one_way)
-                    start(_bring, under_way, target)
+                    start(_receive, source, under_way, one_way)
+                    start(_send, under_way, target)
 
     start(accept)
     try:
         yield int(listener.getsockname()[1])
     finally:
-        for one in list(opened):
+        for each in list(opened):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
         for thread in list(threads):
             thread.join()
 
 
-def _take(source: socket.socket, under_way: queue.SimpleQueue[tuple[float, bytes]], one_way: float) -> None:
+def _receive(source: socket.socket, under_way: queue.SimpleQueue[tuple[float, bytes]], one_way: float) -> None:
     data = b"-"
     while data:
         try:
@@ -62,7 +62,7 @@ def _take(source: socket.socket, under_way: queue.SimpleQueue[tuple[float, bytes
         under_way.put((time.monotonic() + one_way, data))
 
 
-def _bring(under_way: queue.SimpleQueue[tuple[float, bytes]], target: socket.socket) -> None:
+def _send(under_way: queue.SimpleQueue[tuple[float, bytes]], target: socket.socket) -> None:
     with contextlib.suppress(OSError):
         while True:
             due, data = under_way.get()
