@@ -25,15 +25,15 @@ NAME = "foreign-instance"
 Join = Callable[..., BaseEnvironment]
 
 
-def run(engine: Engine, *arguments: object) -> None:
+def run_engine(engine: Engine, *arguments: object) -> None:
     subprocess.run([engine.images.program, "--quiet", *arguments], check=True, stdin=subprocess.DEVNULL)
 
 
 @pytest.fixture
 def instance(engine: Engine) -> Iterator[str]:
-    run(engine, "instance", "start", "--contain", engine.images.sandbox, NAME)
+    run_engine(engine, "instance", "start", "--contain", engine.images.sandbox, NAME)
     yield NAME
-    run(engine, "instance", "stop", "--all")
+    run_engine(engine, "instance", "stop", "--all")
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def test_cleanup_leaves_the_instance_running_and_nothing_else_in_it(join: Join, 
 def test_an_instance_that_is_restarted_is_lost_and_joined_again(join: Join, engine: Engine) -> None:
     env = join()
     env.execute("cd /usr")
-    run(engine, "instance", "stop", NAME)
+    run_engine(engine, "instance", "stop", NAME)
     with pytest.raises(EnvironmentLostError, match=f"instance {NAME} has ended, or was restarted"):
         env.execute("pwd")
     with pytest.raises(EnvironmentStartError, match=f"instance start IMAGE {NAME}` starts one"):
         env.execute("pwd")
-    run(engine, "instance", "start", engine.images.sandbox, NAME)
+    run_engine(engine, "instance", "start", engine.images.sandbox, NAME)
     assert env.execute("echo back").output == "back\n"
 
 

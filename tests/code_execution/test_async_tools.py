@@ -10,7 +10,7 @@ from environments import BaseEnvironment
 
 
 class Client:
-    """What belongs to the first loop that uses it, as clients of services do."""
+    """Belongs to the first event loop that uses it, like clients of services."""
 
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -56,7 +56,7 @@ print(answers == {n: n for n in range(5)}, "error" in fetch(1, wait="long"))
     assert async_threads() == []
 
 
-def test_it_is_cancelled_when_the_script_ends(env: BaseEnvironment, transport: str) -> None:
+def test_an_async_tool_is_cancelled_when_the_script_ends(env: BaseEnvironment, transport: str) -> None:
     client = Client()
     code = "import hermes_tools; hermes_tools.fetch(1, wait=600)"
     tools = {"fetch": client.fetch}
@@ -66,7 +66,7 @@ def test_it_is_cancelled_when_the_script_ends(env: BaseEnvironment, transport: s
     assert async_threads() == []
 
 
-def test_it_can_be_run_from_within_a_loop(env: BaseEnvironment) -> None:
+def test_async_tools_work_within_a_running_event_loop(env: BaseEnvironment) -> None:
     async def main() -> str:
         code = "import hermes_tools; print(hermes_tools.fetch(7))"
         return execute_code(code, env=env, tools={"fetch": Client().fetch}).output
