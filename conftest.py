@@ -1,7 +1,7 @@
-"""What holds for the tests of all rings: which of them run side by side, their examples, and common fixtures.
+"""Configuration of the tests of all rings: groups for pytest-xdist, hypothesis profiles, and common fixtures.
 
-Tests run in several processes, each of which takes the next test there is. Those of one `xdist_group` run one after the
-other in one process: tests that share something costly, and those that would be in each other's way.
+Tests run in several processes. The tests of an `xdist_group` run in turn in a single process: tests with a costly
+shared fixture, and tests that would disturb each other.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ import pytest
 if TYPE_CHECKING:
     from environments.conformance import Subject
 
-# In CI always the same cases, so that a change is judged by what it changes; elsewhere new ones, to find more.
+# In CI the same examples each time, so that a failure belongs to the change; elsewhere new ones, to find more faults.
 hypothesis.settings.register_profile("on a loaded machine", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("on a loaded machine")
 
-# A job that a script has put into the background is started with control-C ignored, one of nohup's with SIGHUP, and all
-# their children are.
+# A background job of a script starts with SIGINT ignored, a job of nohup with SIGHUP ignored. Children inherit this.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 
 
-# Where a test measures memory, what is no longer held is to be gone. The C library keeps what is freed, the larger the
-# more, once something large has been; with a threshold that is set it gives that back, see mallopt(3).
+# Tests of memory need freed memory to go back to the kernel. glibc raises its threshold for this after large
+# allocations, unless the threshold is set, see mallopt(3).
 M_MMAP_THRESHOLD = -3
-with contextlib.suppress(AttributeError):  # not every C library has it, nor its habit
+with contextlib.suppress(AttributeError):  # other C libraries have no mallopt
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 128 * 1024)
 
 
 PARTS = 3
-"""Processes that check the contract of one backend side by side. Each starts what that needs, such as a container."""
+"""Processes that check a backend's contract at once. Each starts its own target, such as a container."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests marked `alone` with the same word, and those of a file that share what is made once for it.
+    """Group the tests marked `alone` with the same word, and the tests of a file with a module's fixture.
 
-    The checks of the contract are dealt out to a few groups for each backend. What waits longest comes first.
+    The checks of the contract are dealt out to `PARTS` groups for each backend. The slowest tests, `moments`, come
+    first.
     """
     items.sort(key=lambda item: "moments" not in item.path.parts)
     turns: defaultdict[str, itertools.cycle[int]] = defaultdict(lambda: itertools.cycle(range(PARTS)))
@@ -72,26 +72,26 @@ def _shares_with_its_file(item: pytest.Function) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Make sure that groups are what pytest-xdist has understood: it writes them behind the name of a test.
+    """Check that pytest-xdist handles groups: it appends a group to the test's id.
 
-    What was imported by now stays, so that the collector need not look at it again and again.
+    Freeze the garbage collector's objects: all imported modules stay, and need no further collections.
     """
     gc.freeze()
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
-                raise pytest.UsageError("this pytest-xdist passes over the groups of tests; see pyproject.toml")
+                raise pytest.UsageError("this pytest-xdist ignores the groups of tests; see pyproject.toml")
 
 
 @pytest.fixture
 def nap() -> str:
-    """Seconds to sleep for: long, and such as no other test sleeps for, so that its processes can be told apart."""
+    """A long and unique number of seconds to sleep, by which a test finds its processes."""
     return f"9{secrets.randbelow(10**6):06}.{secrets.randbelow(10**6):06}"
 
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """Keep the collector from a test that calls as deep as Python does: another test's finalizer has no room there."""
+    """Disable the garbage collector for a test at Python's recursion limit: another test's finalizer would fail."""
     gc.collect()
     gc.disable()
     yield
@@ -100,7 +100,7 @@ def without_collector() -> Iterator[None]:
 
 @pytest.fixture
 def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Writes config.yaml, in a settings directory of the test's own."""
+    """Write config.yaml, in the test's own settings directory."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HERMES_HOME", str(home))
@@ -109,7 +109,7 @@ def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
 
 @pytest.fixture(scope="module")
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    """A backend, from `targets.backends`, that checks of the contract run on; the test names it as a parameter."""
+    """A backend from `targets.backends` for checks of the contract, the test's parameter."""
     with request.param(tmp_path_factory.mktemp("session")) as made:
         yield made
         made.close()
