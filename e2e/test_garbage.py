@@ -60,7 +60,7 @@ def _check_is_left_and_then_collected(process: subprocess.Popen[bytes], nap: str
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     if ends_alone:
-        assert wait_until(lambda: not sleepers(nap)), "the reaper shell ends the processes of its program"
+        assert wait_until(lambda: not sleepers(nap)), "the watchdog of the shell ends the processes"
     else:
         assert sleepers(nap)
     assert _directories(process)

@@ -253,7 +253,9 @@ print(terminal('export A=1; echo $$')['output'].strip(), os.path.exists(os.path.
     assert env.execute("echo $A").output == "1\n"
 
 
-def test_our_python_is_there_where_there_is_no_other(make_sandbox, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_this_processs_python_is_used_where_there_is_no_other(
+    make_sandbox, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
     (home / "programs").mkdir()
     for name in ("sh", "bash", "cat", "mkdir", "mv", "rm", "grep", "base64", "stat", "chmod", "ls", "env", "bwrap"):
         (home / "programs" / name).symlink_to(f"/usr/bin/{name}")

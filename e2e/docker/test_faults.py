@@ -59,7 +59,7 @@ def test_a_container_that_goes_away_is_named_and_the_next_command_works(docker_e
     with pytest.raises(EnvironmentLostError, match="stopped"):
         env.execute("true")
     env.cleanup()
-    assert is_gone(engine, container), "cleanup after a loss removes it"
+    assert is_gone(engine, container), "cleanup after a loss removes the container"
 
 
 def test_a_container_removed_between_commands_is_an_error_once(docker_environment, container_of):
@@ -159,7 +159,7 @@ def test_a_command_out_of_memory_has_a_note_that_names_the_setting(docker_enviro
         assert note in result.note
     assert env.execute("pwd").output == "/opt\n"
     killed = env.execute("sh -c 'kill -9 $$'")
-    assert (killed.exit_code, killed.note) == (137, None), "that was not the limit"
+    assert (killed.exit_code, killed.note) == (137, None), "the memory limit was not the reason"
     script = execute_code("x = bytearray(200 << 20)", env=env, tools={}, timeout=60)
     assert script.exit_code == 137
     assert note in script.error and script.error in script.output
@@ -228,7 +228,7 @@ def test_base64_setsid_and_shared_memory_may_be_missing_and_nothing_is_left_in_t
     assert not list(tmp_path.iterdir()), "it is a directory of this machine"
 
 
-def test_a_shell_that_ignores_what_ends_its_command_is_gone_behind_the_time_out(shared):
+def test_a_shell_that_ignores_all_signals_is_gone_after_the_time_out(shared):
     """With Docker, the end of its stream does not end a shell."""
     result = shared.execute("echo $$; trap '' 50 TERM; while :; do :; done", timeout=0.3)
     assert result.timed_out

@@ -89,7 +89,7 @@ def test_a_kept_container_of_a_killed_process_is_stopped(engine, task, start_pro
     assert not [line for line in collect_garbage() if container.short_id in line], "once is enough"
 
 
-def test_a_kept_container_left_running_is_taken_up_without_what_ran_in_it(
+def test_a_kept_container_left_running_is_reused_without_its_processes(
     engine, task, start_process, tmp_path, monkeypatch, docker_environment
 ):
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))

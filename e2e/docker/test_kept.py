@@ -50,7 +50,9 @@ def test_environments_of_one_process_share_a_kept_container(kept: Kept, engine: 
     container = engine.containers.get(name.strip())
     assert container.status == "running"
     assert mine.running
-    assert [row for row in processes(container) if nap in row] == [f"sleep {nap}1"], "what was the first's has ended"
+    assert [row for row in processes(container) if nap in row] == [f"sleep {nap}1"], (
+        "the process of the first environment has ended"
+    )
     assert not others.running
     assert second.execute("echo goes on").output == "goes on\n"
     second.cleanup()

@@ -39,7 +39,7 @@ async def test_a_command_is_ended_with_its_children(env: AsyncEnvironment, nap: 
     assert (await env.execute("pwd")).output == "/tmp\n"
 
 
-async def test_a_script_is_ended_with_its_tools_and_what_they_run(env: AsyncEnvironment, nap: str) -> None:
+async def test_a_script_is_ended_with_its_tools_and_their_commands(env: AsyncEnvironment, nap: str) -> None:
     async def sleep() -> None:
         await env.execute(f"sleep {nap}")
 

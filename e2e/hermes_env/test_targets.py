@@ -24,7 +24,7 @@ def test_the_containers_of_other_processes_are_found(hermes_env: CommandLine) ->
         assert line.split()[: len(words)] == words
 
 
-def test_a_kept_container_is_removed_and_one_that_runs_is_not(
+def test_a_kept_container_is_removed_and_a_container_in_use_is_not(
     hermes_env: CommandLine, variables: dict[str, str]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -1,15 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from targets.ssh_fixtures import server
 
-import pytest
-from targets.ssh_server import SSHServer
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
-    """This machine, behind an SSH server."""
-    server = SSHServer(tmp_path_factory.mktemp("sshd"))
-    server.start()
-    yield server
-    server.remove()
+__all__ = ["server"]

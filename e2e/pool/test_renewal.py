@@ -14,6 +14,6 @@ from targets.renew_check import check_renew
     [bubblewrap, docker, docker_listed, docker_minimal, singularity, ssh],
     ids=lambda backend: backend.__name__,
 )
-def test_a_used_environment_begins_anew(backend: Backend, tmp_path: Path, nap: str) -> None:
+def test_renew_resets_a_used_environment(backend: Backend, tmp_path: Path, nap: str) -> None:
     with backend(tmp_path) as subject:
         check_renew(subject, nap)

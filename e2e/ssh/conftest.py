@@ -3,18 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from targets.ssh_fixtures import server
 from targets.ssh_server import SSHContainer, SSHServer
 
+__all__ = ["server"]
+
 StartServer = Callable[..., SSHServer]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
-    """Start a server for all tests of a file. No test stops or reconfigures it."""
-    server = SSHServer(tmp_path_factory.mktemp("sshd"))
-    server.start()
-    yield server
-    server.remove()
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from environments.ssh import stream as ssh_stream
 from environments.ssh.stream import WINDOW, SSHStream
 
 MUCH = 4 * WINDOW
-"""Bytes that no window holds."""
+"""More bytes than a window holds."""
 
 StartServer = Callable[..., SSHServer]
 Conversation = Callable[[SSHStream, StreamRecorder], Awaitable[None]]
@@ -44,8 +44,10 @@ def env(server: SSHServer) -> Iterator[SSHEnvironment]:
         yield made
 
 
-def talk(env: SSHEnvironment, script: str, conversation: Conversation, terminal: Terminal | None = None) -> None:
-    """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
+def run_conversation(
+    env: SSHEnvironment, script: str, conversation: Conversation, terminal: Terminal | None = None
+) -> None:
+    """Run a shell script and a conversation with its stream on the loop thread. Then close the stream."""
 
     async def work(_: object) -> None:
         stream = await opened(env.open_stream, ["/bin/sh", "-c", script], terminal)
@@ -55,7 +57,7 @@ def talk(env: SSHEnvironment, script: str, conversation: Conversation, terminal:
     run(work)
 
 
-def test_channels_are_kept_apart_to_the_byte(env: SSHEnvironment) -> None:
+def test_stdout_and_stderr_arrive_separately_and_complete(env: SSHEnvironment) -> None:
     data = os.urandom(300_000)
 
     async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
@@ -69,7 +71,7 @@ def test_channels_are_kept_apart_to_the_byte(env: SSHEnvironment) -> None:
         assert recorder.data == {Channel.STDOUT: data, Channel.STDERR: b"problem\n"}
         assert await stream.exit_code(LIMIT) == 5
 
-    talk(env, "cat; echo problem >&2; exit 5", conversation)
+    run_conversation(env, "cat; echo problem >&2; exit 5", conversation)
 
 
 @pytest.mark.parametrize("name", ["KILL", "SEGV", "TERM"])
@@ -78,19 +80,19 @@ def test_a_signal_that_ends_the_process_is_its_exit_code(env: SSHEnvironment, na
         await recorder.until(lambda: recorder.ends)
         assert await stream.exit_code(LIMIT) == 128 + signal.Signals[f"SIG{name}"]
 
-    talk(env, f"kill -{name} $$", conversation)
+    run_conversation(env, f"kill -{name} $$", conversation)
 
 
-def test_what_a_process_leaves_is_not_waited_for_and_all_output_comes(env: SSHEnvironment) -> None:
+def test_a_background_child_does_not_delay_the_end_and_all_output_comes(env: SSHEnvironment) -> None:
     async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         await recorder.until(lambda: recorder.ends)
         pid = int(recorder.out)
-        assert psutil.pid_exists(pid), "it is not waited for"
+        assert psutil.pid_exists(pid), "the child still runs"
         psutil.Process(pid).kill()
         assert len(recorder.out) == 100_000
         assert await stream.exit_code(LIMIT) == 5
 
-    talk(env, "sleep 1000 & printf '%100000s' $!; exit 5", conversation)
+    run_conversation(env, "sleep 1000 & printf '%100000s' $!; exit 5", conversation)
 
 
 def test_a_paused_stream_makes_the_process_wait_and_loses_nothing(env: SSHEnvironment) -> None:
@@ -106,23 +108,23 @@ def test_a_paused_stream_makes_the_process_wait_and_loses_nothing(env: SSHEnviro
         assert len(recorder.out) == len(b"ready\n") + MUCH
         assert await stream.exit_code(LIMIT) == 0
 
-    talk(env, f"echo ready; read -r word; head -c {MUCH} /dev/zero", conversation)
+    run_conversation(env, f"echo ready; read -r word; head -c {MUCH} /dev/zero", conversation)
 
 
-def test_a_stream_that_is_paused_by_its_receiver_ends_behind_what_came(env: SSHEnvironment) -> None:
+def test_a_stream_paused_by_its_receiver_ends_behind_its_output(env: SSHEnvironment) -> None:
     async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         stream.pause()
         assert await stream.exit_code(LIMIT) == 3
-        await asyncio.sleep(1)  # longer than a stream is quiet behind the process's end
+        await asyncio.sleep(1)  # longer than the quiet time behind the process's end
         assert not recorder.ends and not recorder.out
         stream.resume()
         await recorder.until(lambda: recorder.ends)
         assert recorder.data == {Channel.STDOUT: b"out", Channel.STDERR: b"err"}
 
-    talk(env, "printf out; printf err >&2; exit 3", conversation)
+    run_conversation(env, "printf out; printf err >&2; exit 3", conversation)
 
 
-def test_much_input_and_output_at_once_hold_nothing_up(env: SSHEnvironment) -> None:
+def test_much_input_and_output_at_once_do_not_block(env: SSHEnvironment) -> None:
     data = os.urandom(MUCH)
 
     async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
@@ -133,11 +135,11 @@ def test_much_input_and_output_at_once_hold_nothing_up(env: SSHEnvironment) -> N
         assert recorder.out[:MUCH] == bytes(MUCH)
         assert recorder.out[MUCH:] == data
 
-    # It reads nothing until all of its output is gone: that the server may send more must not wait behind the input.
-    talk(env, f"head -c {MUCH} /dev/zero; cat", conversation)
+    # The process reads only after sending all its output: window updates must not queue behind the input.
+    run_conversation(env, f"head -c {MUCH} /dev/zero; cat", conversation)
 
 
-def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment) -> None:
+def test_close_ends_a_waiting_drain(env: SSHEnvironment) -> None:
     async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
         await recorder.until(lambda: recorder.out.endswith(b"\n"))
         stream.write(bytes(MUCH))
@@ -151,7 +153,7 @@ def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment)
         psutil.Process(int(recorder.out)).kill()
 
     before = running_threads()
-    talk(env, "echo $$; exec sleep 1000", conversation)
+    run_conversation(env, "echo $$; exec sleep 1000", conversation)
     assert wait_until(lambda: running_threads() <= before, LIMIT)
 
 
@@ -165,10 +167,10 @@ def test_input_that_a_process_does_not_read_any_more_is_dropped(env: SSHEnvironm
         async with asyncio.timeout(LIMIT):
             await stream.drain()
 
-    talk(env, "exit 7", conversation)
+    run_conversation(env, "exit 7", conversation)
 
 
-def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: StartServer) -> None:
+def test_a_dropped_link_ends_the_stream_behind_its_output(start_server: StartServer) -> None:
     server = start_server()
 
     async def conversation(stream: SSHStream, recorder: StreamRecorder) -> None:
@@ -187,7 +189,7 @@ def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: St
 
     with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
         env.execute("true")
-        talk(env, "echo $$; exec sleep 1000", conversation)
+        run_conversation(env, "echo $$; exec sleep 1000", conversation)
 
 
 def test_a_link_that_stalls_holds_neither_the_loop_nor_the_end_of_a_stream(start_server: StartServer) -> None:
@@ -208,14 +210,14 @@ def test_a_link_that_stalls_holds_neither_the_loop_nor_the_end_of_a_stream(start
             await stream.close()
             await draining
             assert await stream.exit_code(LIMIT) is None
-            assert link.loss() is None, "it took as long as it takes to notice that the link stalls"
+            assert link.loss() is None, "the close waited until the stalled link was detected"
         finally:
             for process in serving:
                 process.resume()
 
     with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
         env.execute("true")
-        talk(env, "echo ready; cat >/dev/null", conversation)
+        run_conversation(env, "echo ready; cat >/dev/null", conversation)
 
 
 def test_input_that_cannot_be_sent_ends_the_stream(env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,20 +230,20 @@ def test_input_that_cannot_be_sent_ends_the_stream(env: SSHEnvironment, monkeypa
             stream.write(b"lost")
             await recorder.until(lambda: recorder.ends)
 
-    talk(env, "cat", conversation)
+    run_conversation(env, "cat", conversation)
 
 
-@pytest.mark.parametrize("what", [cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF], ids=["data", "end"])
-def test_nothing_follows_what_closes_a_channel(
-    env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch, what: bytes
+@pytest.mark.parametrize("kind_of_message", [cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF], ids=["data", "end"])
+def test_no_message_follows_the_close_of_a_channel(
+    env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch, kind_of_message: bytes
 ) -> None:
-    """An OpenSSH server ends the whole connection for that, and all that runs over it."""
+    """Data behind the close of a channel makes an OpenSSH server end the whole connection."""
     original = paramiko.Transport._send_user_message  # type: ignore[attr-defined]
     held, closed = threading.Event(), threading.Event()
 
     def late(transport: paramiko.Transport, message: paramiko.Message) -> None:
         kind = message.asbytes()[:1]
-        if kind == what and not held.is_set() and threading.current_thread() is sender:
+        if kind == kind_of_message and not held.is_set() and threading.current_thread() is sender:
             held.set()
             closed.wait(1)
             time.sleep(0.3)  # the server forgets the channel
@@ -253,7 +255,7 @@ def test_nothing_follows_what_closes_a_channel(
     channel = env._open_channel()
     channel.exec_command("exec cat")
     sender = threading.Thread(
-        target=channel.shutdown_write if what == cMSG_CHANNEL_EOF else partial(channel.send, b"x")
+        target=channel.shutdown_write if kind_of_message == cMSG_CHANNEL_EOF else partial(channel.send, b"x")
     )
     monkeypatch.setattr(paramiko.Transport, "_send_user_message", late)
     sender.start()
@@ -263,9 +265,7 @@ def test_nothing_follows_what_closes_a_channel(
     assert env.execute("echo $KEPT").output == "yes\n"
 
 
-def test_a_server_that_was_not_told_what_was_read_is_told_later(
-    env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_window_update_that_failed_is_sent_later(env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     refused: list[object] = []
 
     async def without_threads(work: Callable[..., object], *args: object) -> object:
@@ -280,7 +280,7 @@ def test_a_server_that_was_not_told_what_was_read_is_told_later(
         await recorder.until(lambda: len(recorder.out) == MUCH)
         assert len(refused) == 8, "as much as the window"
 
-    talk(env, f"read -r word; head -c {MUCH} /dev/zero", conversation)
+    run_conversation(env, f"read -r word; head -c {MUCH} /dev/zero", conversation)
 
 
 def test_a_terminal_has_its_size_and_takes_the_end_of_the_input(env: SSHEnvironment) -> None:
@@ -293,10 +293,10 @@ def test_a_terminal_has_its_size_and_takes_the_end_of_the_input(env: SSHEnvironm
         await recorder.until(lambda: recorder.ends)
         assert await stream.exit_code(LIMIT) == 0
 
-    talk(env, "stty size; read -r word; stty size; cat", conversation, Terminal(30, 100))
+    run_conversation(env, "stty size; read -r word; stty size; cat", conversation, Terminal(30, 100))
 
 
-def test_a_stream_that_waits_takes_no_thread(env: SSHEnvironment) -> None:
+def test_a_waiting_stream_uses_no_thread(env: SSHEnvironment) -> None:
     def threads() -> int:
         return sum(not thread.name.startswith("hermes-worker") for thread in threading.enumerate())
 

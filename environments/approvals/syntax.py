@@ -35,7 +35,7 @@ def require_parser(what: str) -> None:
     """Check that the libraries of the extra `approvals` are installed.
 
     Args:
-        what: The feature that needs them.
+        what: The feature, for the message.
 
     Raises:
         MissingExtraError: A library is not installed.
@@ -92,7 +92,7 @@ def _text(node: Node | None) -> bytes:
 
 
 def adjoining(source: bytes, nodes: Sequence[Node]) -> Iterator[list[Node]]:
-    """Return nodes in groups without blanks inside: each group is a word, of which tree-sitter may make two."""
+    """Return nodes in groups without blanks inside: each group is a word, which tree-sitter may have split."""
     group: list[Node] = []
     for node in nodes:
         between = source[group[-1].end_byte : node.start_byte] if group else b""
@@ -143,7 +143,7 @@ def has_clear_end(source: bytes, node: Node, name: str) -> bool:
 
 
 def is_fork_bomb(name: Node, body: Node) -> bool:
-    """Return True for a fork bomb: a function that calls itself in a pipeline or in the background."""
+    """Return True for a fork bomb: a function with a call of itself in a pipeline or in the background."""
     nodes = [(body, False)]
     while nodes:
         node, apart = nodes.pop()
@@ -156,7 +156,7 @@ def is_fork_bomb(name: Node, body: Node) -> bool:
 
 
 def _has_error(root: Node) -> bool:
-    """Return True if a tree has an error that is not benign."""
+    """Return True if a tree has an error beyond the benign ones."""
     nodes = [root]
     while nodes:
         node = nodes.pop()

@@ -23,15 +23,15 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
 
 
-def taking(new: str) -> Callable[[str | None], str]:
+def others_or(new: str) -> Callable[[str | None], str]:
     return lambda others: others or new
 
 
 def test_the_first_begins_the_target_and_the_last_ends_it() -> None:
     first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
     ended: list[str] = []
-    assert first.join(taking("a")) == "a"
-    assert second.join(taking("b")) == "a"
+    assert first.join(others_or("a")) == "a"
+    assert second.join(others_or("b")) == "a"
     first.leave(ended.append)
     first.leave(ended.append)
     assert ended == []
@@ -41,15 +41,15 @@ def test_the_first_begins_the_target_and_the_last_ends_it() -> None:
     assert claims._all == {}
     claim = Claim("thing")
     assert claim.acquire()
-    assert SharedClaim[str]("thing").join(taking("c")) is None, "somebody else has it"
+    assert SharedClaim[str]("thing").join(others_or("c")) is None, "another process has the claim"
     claim.release()
 
 
 def test_a_second_join_may_replace_the_target_and_the_last_user_ends_it() -> None:
     first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
     ended: list[str] = []
-    first.join(taking("lost"))
-    second.join(taking("lost"))
+    first.join(others_or("lost"))
+    second.join(others_or("lost"))
     assert first.join(lambda _: "new") == "new"
     second.leave(ended.append)
     first.leave(ended.append)
@@ -87,7 +87,7 @@ def test_a_failed_begin_or_end_releases_the_claim() -> None:
     with pytest.raises(EnvironmentStartError):
         claim.join(fail)
     assert claims._all == {}
-    claim.join(taking("a"))
+    claim.join(others_or("a"))
     with pytest.raises(EnvironmentStartError):
         claim.leave(fail)
     assert claims._all == {}
@@ -101,7 +101,7 @@ def test_a_failure_of_one_user_leaves_the_claim_to_the_others() -> None:
         raise EnvironmentStartError("not today")
 
     first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
-    first.join(taking("a"))
+    first.join(others_or("a"))
     with pytest.raises(EnvironmentStartError):
         second.join(fail)
     assert not Claim("thing").acquire()
@@ -125,7 +125,7 @@ def test_a_start_that_waits_for_another_start_can_be_stopped() -> None:
 
     def wait() -> None:
         with start.active():
-            second.join(taking("b"))
+            second.join(others_or("b"))
 
     with ThreadPoolExecutor() as threads:
         slow = threads.submit(first.join, slowly)
@@ -142,10 +142,10 @@ def test_a_start_that_waits_for_another_start_can_be_stopped() -> None:
 
 def test_a_forked_child_has_no_part_in_a_claim() -> None:
     claim = SharedClaim[str]("thing")
-    claim.join(taking("a"))
+    claim.join(others_or("a"))
     child = os.fork()
     if child == 0:
-        os._exit(0 if SharedClaim[str]("thing").join(taking("b")) is None else 1)
+        os._exit(0 if SharedClaim[str]("thing").join(others_or("b")) is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     claim.leave(lambda _: None)
 
@@ -165,7 +165,7 @@ def test_coroutines_and_threads_share_one_claim() -> None:
         ended.append(target)
 
     assert run(lambda _: first.join_on_loop(begun)) == "target"
-    assert second.join(taking("b")) == "target"
+    assert second.join(others_or("b")) == "target"
     run(lambda _: first.leave_on_loop(end))
     run(lambda _: first.leave_on_loop(end))
     assert not ended
@@ -173,7 +173,7 @@ def test_coroutines_and_threads_share_one_claim() -> None:
     assert (ended, claims._all) == (["target"], {})
     claim = Claim("thing")
     assert claim.acquire()
-    assert run(lambda _: first.join_on_loop(begun)) is None, "somebody else has it"
+    assert run(lambda _: first.join_on_loop(begun)) is None, "another process has the claim"
     claim.release()
 
 

@@ -52,7 +52,7 @@ def test_a_terminal_gets_harmless_text() -> None:
     assert [(text, harmless(text)) for text, shown in FOR_A_TERMINAL if harmless(text) != shown] == []
 
 
-def test_characters_one_by_one_give_what_the_whole_gives() -> None:
+def test_characters_one_by_one_give_the_same_text_as_the_whole() -> None:
     for text, _ in FOR_A_MODEL + FOR_A_TERMINAL:
         assert in_pieces(text, HarmlessText) == harmless(text), text
         whole = PlainText()

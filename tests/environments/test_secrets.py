@@ -180,7 +180,7 @@ def _in_pieces(text: str, size: int) -> str:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
-def test_pieces_show_what_the_whole_text_shows(size: int) -> None:
+def test_pieces_show_the_same_text_as_the_whole(size: int) -> None:
     text = " then ".join([*TOKENS.values(), *map("".join, IN_TEXT.values()), *HARMLESS_TEXTS]) + " end"
     assert _in_pieces(text, size) == REDACTOR.text(text)
 

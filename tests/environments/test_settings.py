@@ -103,7 +103,7 @@ def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None
     assert PASSWORD not in refusal()
 
 
-def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_what_is_allowed() -> None:
+def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_the_allowed_values() -> None:
     for key, value, allowed in (
         ("timeout", "soon", "it should be a number"),
         ("timeout", True, "it should be a number"),

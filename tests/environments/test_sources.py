@@ -131,7 +131,7 @@ def test_a_short_name_at_the_top_level_is_ignored_with_a_warning(
         assert "belongs in the section " in warning
 
 
-def test_what_is_no_regular_file_is_refused_at_once(configure: Callable[[str], None], tmp_path: Path) -> None:
+def test_a_config_that_is_no_regular_file_is_refused_at_once(configure: Callable[[str], None], tmp_path: Path) -> None:
     path = tmp_path / "home" / "config.yaml"
     for make, kind in (
         (lambda: os.mkfifo(path), "FIFO"),

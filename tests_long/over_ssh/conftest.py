@@ -5,20 +5,12 @@ from pathlib import Path
 
 import pytest
 from targets.docker_fixtures import docker_environment, engine
+from targets.ssh_fixtures import server
 from targets.ssh_server import SSHContainer, SSHServer
 
-__all__ = ["docker_environment", "engine"]
+__all__ = ["docker_environment", "engine", "server"]
 
 Over = dict[str, object]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
-    """This machine, behind an SSH server."""
-    server = SSHServer(tmp_path_factory.mktemp("sshd"))
-    server.start()
-    yield server
-    server.remove()
 
 
 @pytest.fixture

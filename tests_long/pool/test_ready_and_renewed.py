@@ -14,7 +14,7 @@ from environments.shell.kill import ProcessTree
 
 
 @pytest.mark.parametrize("backend", [local, without_bash], ids=lambda backend: backend.__name__)
-def test_a_used_environment_begins_anew(backend: Backend, tmp_path: Path, nap: str) -> None:
+def test_renew_resets_a_used_environment(backend: Backend, tmp_path: Path, nap: str) -> None:
     with backend(tmp_path) as subject:
         check_renew(subject, nap)
 

@@ -93,7 +93,7 @@ def test_names_of_programs_in_words_are_no_deed(command: str) -> None:
     assert destructive(command) is None
 
 
-def test_a_guess_counts_for_what_is_denied_or_asked_about_and_needs_no_permission() -> None:
+def test_a_guess_counts_for_denied_and_asking_patterns_and_needs_no_permission() -> None:
     request = CommandRequest("zapp -x rm build", "/home/me/project", "local", "t", "session")
     for settings, decision in (
         (ApprovalSettings(deny=("rm *",)), Deny),

@@ -40,7 +40,7 @@ def test_a_denied_command_is_not_run_and_the_error_has_the_reason(make: Make) ->
         assert not was_made(env)
 
 
-def test_a_hook_sees_what_is_about_to_run(make: Make) -> None:
+def test_a_hook_receives_the_command(make: Make) -> None:
     seen: list[CommandRequest] = []
     env = make(before_command=seen.append, task_id="t7")
     for way, run in WAYS.items():
@@ -50,7 +50,7 @@ def test_a_hook_sees_what_is_about_to_run(make: Make) -> None:
     assert seen == []
 
 
-def test_a_hook_sees_the_directory_that_the_session_is_in(make: Make) -> None:
+def test_a_hook_receives_the_directory_of_the_session(make: Make) -> None:
     seen: list[str | None] = []
     env = make(before_command=lambda request: seen.append(request.cwd))
     env.execute("mkdir sub; cd sub")
@@ -135,7 +135,7 @@ def test_a_hook_of_a_command_is_called_in_the_callers_thread_and_approve_in_one_
     assert answering is not asking
 
 
-def test_files_and_our_own_commands_are_not_asked_about(make: Make) -> None:
+def test_files_and_internal_commands_are_not_asked_about(make: Make) -> None:
     env = make(before_command=lambda request: False)
     env.write_bytes("a file", b"x")
     assert env.read_bytes("a file") == b"x"

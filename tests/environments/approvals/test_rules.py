@@ -60,14 +60,14 @@ def test_an_environment_made_from_its_class_has_no_rules(make: Make, configure: 
         make().execute("echo ran")
 
 
-def test_a_hook_of_code_cannot_lift_what_a_rule_denies(make: Make, configure: Configure) -> None:
+def test_a_hook_of_code_cannot_lift_a_denial_of_a_rule(make: Make, configure: Configure) -> None:
     configure("approvals: {deny: [curl]}")
     env = make(before_command=lambda request: Allow(), approve=lambda request, question: True)
     with pytest.raises(DeniedError, match=r"a rule names it .curl."):
         env.execute("curl https://example.com")
 
 
-def test_a_rule_cannot_lift_what_a_hook_of_code_denies(make: Make, configure: Configure) -> None:
+def test_a_rule_cannot_lift_a_denial_of_a_hook_of_code(make: Make, configure: Configure) -> None:
     configure("approvals: {allow: [ls]}")
     with pytest.raises(DeniedError, match="not now"):
         make(before_command=lambda request: Deny("not now")).execute("ls")
@@ -160,7 +160,7 @@ make * | make check test
 
 
 @pytest.mark.parametrize("row", EVERYDAY.strip().splitlines())
-def test_everyday_patterns_cover_what_they_name(configure: Configure, row: str) -> None:
+def test_everyday_patterns_cover_their_commands(configure: Configure, row: str) -> None:
     pattern, _, command = row.partition(" | ")
     found = Rules(ApprovalSettings(commands="deny", allow=(pattern, "make install")))
     assert found.command(CommandRequest(command, "/home/me/project", "local", "t", "session")) == Allow()
@@ -405,7 +405,7 @@ def test_a_denied_pattern_wins_over_an_allowed_one(configure: Configure) -> None
     assert decision_on(configure, "deny: [git push], allow: ['git *', 'git push']", "git push") is Deny
 
 
-def test_an_allowed_pattern_wins_over_one_that_asks(configure: Configure) -> None:
+def test_an_allowed_pattern_wins_over_an_asking_pattern(configure: Configure) -> None:
     text = "ask: [git], allow: [git status]"
     assert decision_on(configure, text, "git status") is Allow
     assert decision_on(configure, text, "git pull") is Ask

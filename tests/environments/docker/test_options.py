@@ -62,7 +62,7 @@ def test_invalid_and_contradicting_values_are_refused():
     assert accepted == []
 
 
-def test_a_volume_is_a_directory_here_or_one_that_the_engine_keeps():
+def test_a_volume_is_a_local_directory_or_a_volume_of_the_engine():
     (mount,) = options(docker_volumes=["~/data:/data"]).host["Mounts"]
     assert (mount["Source"], mount["Target"], mount["Type"]) == (f"{Path.home()}/data", "/data", "bind")
     made = options(docker_volumes=["cache:/data", "/src:/src:ro,rslave", "/label:/label:z"])

@@ -106,7 +106,7 @@ def test_a_redirect_to_another_host_is_a_request_of_its_own() -> None:
         assert secret.requests == []
 
 
-def test_the_url_decides_and_the_header_host_is_written_anew() -> None:
+def test_the_url_decides_and_the_header_host_is_replaced() -> None:
     with web() as server, local_proxy(server.place) as here:
         here.get(f"http://{server.place}/", "Host: evil.example", "host: other.example")
         assert server.requests[0][2]["Host"] == server.place

@@ -182,7 +182,7 @@ def test_each_file_call_is_recorded_once_with_its_paths_and_size(env: BaseEnviro
     assert notes[0]["text"] == "uploading b" and (notes[-1]["done"], notes[-1]["total"]) == (5, 5)
 
 
-def test_a_process_is_recorded_to_its_end_with_what_it_printed(env: BaseEnvironment, path: Path, tmp_path: Path):
+def test_a_process_is_recorded_to_its_end_with_its_output(env: BaseEnvironment, path: Path, tmp_path: Path):
     go = tmp_path / "go"
     process = env.start(f"echo begun; while [ ! -e {go} ]; do sleep 0.05; done; echo done; exit 4")
     process.expect("begun\n")

@@ -22,8 +22,6 @@ from environments.observation.record import (
 from environments.output import byte_size
 from environments.redaction import Redactor
 
-HALF = MOST_BYTES // 2
-
 
 @pytest.fixture
 def fitting() -> Fitting:

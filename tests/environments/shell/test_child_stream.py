@@ -32,12 +32,12 @@ def detection(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return request.param
 
 
-def talk(
+def run_conversation(
     script: str,
     conversation: Callable[[ChildStream, StreamRecorder], Awaitable[None]],
     terminal: Terminal | None = None,
 ) -> None:
-    """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
+    """Run a shell script and a conversation with its stream on the loop thread. Then close the stream."""
 
     async def work(_: object) -> None:
         stream = ChildStream(["/bin/sh", "-c", script], terminal=terminal)
@@ -57,7 +57,7 @@ def test_output_and_exit_code_of_a_child_arrive(detection: str) -> None:
         assert recorder.data == {Channel.STDOUT: b"out word\n", Channel.STDERR: b"err\n"}
         assert await stream.exit_code(LIMIT) == 3
 
-    talk("read -r line; echo out $line; echo err >&2; exit 3", conversation)
+    run_conversation("read -r line; echo out $line; echo err >&2; exit 3", conversation)
 
 
 def test_a_child_that_a_signal_ends(detection: str) -> None:
@@ -66,7 +66,7 @@ def test_a_child_that_a_signal_ends(detection: str) -> None:
         stream.write(b"\n")
         assert await stream.exit_code(LIMIT) == 128 + 15
 
-    talk("read -r line; kill $$; sleep 1000", conversation)
+    run_conversation("read -r line; kill $$; sleep 1000", conversation)
 
 
 def test_a_child_that_ended_before_anything_was_read(detection: str) -> None:
@@ -88,7 +88,7 @@ def test_all_output_of_a_child_is_read_though_others_hold_its_pipes_open(detecti
         os.kill(int(process), 9)
         assert text == b"x" * 40_000
 
-    talk(f"sleep {nap} & echo $!; head -c 40000 /dev/zero | tr '\\0' x", conversation)
+    run_conversation(f"sleep {nap} & echo $!; head -c 40000 /dev/zero | tr '\\0' x", conversation)
 
 
 def test_pipes_that_are_closed_early_are_no_end(detection: str) -> None:
@@ -101,13 +101,13 @@ def test_pipes_that_are_closed_early_are_no_end(detection: str) -> None:
         await recorder.until(lambda: recorder.ends)
         assert (recorder.out, await stream.exit_code(LIMIT)) == (b"all\n", 5)
 
-    talk("echo all; exec >&- 2>&-; read -r line; exit 5", conversation)
+    run_conversation("echo all; exec >&- 2>&-; read -r line; exit 5", conversation)
 
 
 def test_nothing_is_read_while_a_stream_is_paused(detection: str) -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.pause()
-        assert await stream.exit_code(LIMIT) == 0, "it fits into the pipe"
+        assert await stream.exit_code(LIMIT) == 0, "the output fits into the pipe"
         for _ in range(20):
             await asyncio.sleep(0)
         assert recorder.out == b"" and not recorder.ends
@@ -115,7 +115,7 @@ def test_nothing_is_read_while_a_stream_is_paused(detection: str) -> None:
         await recorder.until(lambda: recorder.ends)
         assert recorder.out == b"in the pipe\n"
 
-    talk("echo in the pipe", conversation)
+    run_conversation("echo in the pipe", conversation)
 
 
 def test_a_receiver_may_pause_the_stream_at_every_piece(detection: str) -> None:
@@ -134,7 +134,7 @@ def test_a_receiver_may_pause_the_stream_at_every_piece(detection: str) -> None:
         assert recorder.out == b"x" * MUCH
         assert len(pieces) >= MUCH // LARGE_PIPE_SIZE
 
-    talk(f"head -c {MUCH} /dev/zero | tr '\\0' x", conversation)
+    run_conversation(f"head -c {MUCH} /dev/zero | tr '\\0' x", conversation)
 
 
 def test_drain_waits_until_the_child_has_room_for_all() -> None:
@@ -151,7 +151,7 @@ def test_drain_waits_until_the_child_has_room_for_all() -> None:
         await recorder.until(lambda: recorder.ends)
         assert recorder.out == f"begun\n{MUCH + 1}\n".encode()
 
-    talk("trap 'wc -c; exit' USR1; echo begun; while :; do sleep 0.01; done", conversation)
+    run_conversation("trap 'wc -c; exit' USR1; echo begun; while :; do sleep 0.01; done", conversation)
 
 
 def test_concurrent_drains_all_return() -> None:
@@ -163,10 +163,10 @@ def test_concurrent_drains_all_return() -> None:
         async with asyncio.timeout(LIMIT):
             await asyncio.gather(*waiting)
 
-    talk("sleep 0.1; cat >/dev/null", conversation)
+    run_conversation("sleep 0.1; cat >/dev/null", conversation)
 
 
-def test_end_of_file_comes_behind_what_was_written() -> None:
+def test_end_of_file_comes_behind_the_written_data() -> None:
     async def conversation(stream: ChildStream, recorder: StreamRecorder) -> None:
         stream.write(b"x" * MUCH)
         stream.close_write()
@@ -177,7 +177,7 @@ def test_end_of_file_comes_behind_what_was_written() -> None:
         assert recorder.out.strip() == str(MUCH).encode()
         assert stream.unread() == 0
 
-    talk("wc -c", conversation)
+    run_conversation("wc -c", conversation)
 
 
 def test_a_child_that_has_stopped_reading_accepts_no_data() -> None:
@@ -188,7 +188,7 @@ def test_a_child_that_has_stopped_reading_accepts_no_data() -> None:
         with pytest.raises(BrokenPipeError):
             stream.write(b"more")
 
-    talk("head -c 1 >/dev/null", conversation)
+    run_conversation("head -c 1 >/dev/null", conversation)
 
 
 def test_unread_input_is_known_after_the_end_of_a_child() -> None:
@@ -201,7 +201,7 @@ def test_unread_input_is_known_after_the_end_of_a_child() -> None:
         assert await stream.exit_code(LIMIT) == 128 + 9
         assert stream.unread() == 4
 
-    talk("read -r line; echo $line; exec sleep 1000", conversation)
+    run_conversation("read -r line; echo $line; exec sleep 1000", conversation)
 
 
 def test_close_ends_the_child_and_pending_writes(detection: str) -> None:
@@ -216,7 +216,7 @@ def test_close_ends_the_child_and_pending_writes(detection: str) -> None:
         stream.resume()
         assert stream.unread() == 0
 
-    talk("trap '' TERM HUP; exec sleep 1000", conversation)
+    run_conversation("trap '' TERM HUP; exec sleep 1000", conversation)
 
 
 def test_close_waits_only_a_while_for_a_child_that_may_not_be_killed(
@@ -255,7 +255,9 @@ def test_a_child_on_a_terminal_sees_its_size(detection: str) -> None:
         assert await stream.exit_code(LIMIT) == 6
         await stream.resize(Terminal(20, 40))
 
-    talk("stty -echo; stty size; read -r word; stty size; cat; echo end >&2; exit 6", conversation, Terminal(30, 90))
+    run_conversation(
+        "stty -echo; stty size; read -r word; stty size; cat; echo end >&2; exit 6", conversation, Terminal(30, 90)
+    )
 
 
 def test_a_failed_start_leaves_no_descriptor_open(detection: str, tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_a_tar_that_fails_or_ends_early_is_an_error_with_the_reason(
         with_tar("head -c 100 >/dev/null").put_dir(source, str(tmp_path / "there"))
 
 
-def test_a_variable_does_not_change_what_tar_does(
+def test_tar_ignores_the_variable_tar_options(
     env: BaseEnvironment, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TAR_OPTIONS", "--exclude=file --transform=s/^/../")

@@ -18,7 +18,7 @@ def env(bash_or_sh: BaseEnvironment) -> BaseEnvironment:
     return bash_or_sh
 
 
-def test_links_are_followed_to_what_is_in_the_way(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_errors_behind_links_name_the_reason(env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "through").symlink_to("file/none")
     (tmp_path / "nowhere").symlink_to("none/none")
@@ -55,7 +55,7 @@ def test_dots_in_a_path_are_those_of_the_system(env: BaseEnvironment, tmp_path: 
     assert (tmp_path / "new").is_dir()
 
 
-def test_a_path_may_be_deep_and_what_is_too_long_is_refused_before_a_part_is_made(
+def test_a_path_may_be_deep_and_a_path_that_is_too_long_is_refused_before_a_part_is_made(
     env: BaseEnvironment, tmp_path: Path
 ) -> None:
     deep = f"{tmp_path}/top" + f"/{'d' * 250}" * 12

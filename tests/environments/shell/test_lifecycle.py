@@ -128,7 +128,7 @@ def test_cleanup_that_races_with_a_start_leaves_nothing(tmp_path: Path) -> None:
     assert _descriptors() == descriptors
 
 
-def test_a_command_that_meets_cleanup_is_interrupted_and_one_that_waits_is_refused(env: BaseEnvironment) -> None:
+def test_cleanup_interrupts_a_running_command_and_fails_a_waiting_one(env: BaseEnvironment) -> None:
     outcomes: list[object] = []
 
     def run(command: str) -> None:

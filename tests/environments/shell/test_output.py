@@ -65,7 +65,7 @@ def test_the_notice_stands_on_a_line_of_its_own_where_bytes_are_missing() -> Non
     assert _captured([b"abcd"], 4).text().with_notice("[cut]") == "abcd"
 
 
-def test_the_callback_gets_whole_characters_and_what_is_left_at_the_end() -> None:
+def test_the_callback_gets_whole_characters_and_the_rest_at_the_end() -> None:
     received: list[tuple[str | bytes, str]] = []
     decoder = CallbackDecoder(lambda piece, channel: received.append((piece, channel)), binary=False)
     for byte in "aü".encode() + b"\xc3":
