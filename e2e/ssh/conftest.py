@@ -23,8 +23,8 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServ
         return server
 
     yield start
-    for server in servers:
-        server.remove()
+    for started in servers:
+        started.remove()
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,8 @@ def machine_where(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> I
         return servers[-1]
 
     yield start
-    for server in servers:
-        server.remove()
+    for started in servers:
+        started.remove()
 
 
 @pytest.fixture(scope="module")
