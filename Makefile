@@ -27,7 +27,7 @@ test-long: .venv/long.ready engines   ## the third ring, tests_long/: full cloud
 test-live: .venv/e2e.ready   ## the contract on the cloud services themselves, where their credentials are set; costs money
 	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests_long/conformance -k 'modal or daytona'
 
-test-plugs: .venv/long.ready engines   ## frameworks' own tests on our plugs, as in docs/agents.md: make test-plugs ARGS=deepagents
+test-plugs: .venv/long.ready engines   ## frameworks' own tests on our plugs, see tests_long/plugs/README.md: make test-plugs ARGS=deepagents
 	PYTHONPATH=tests:tests_long $(BIN)/python -m plugs $(ARGS)
 
 engines:                 ## the engines of e2e/; an engine that cannot be set up is a failure

@@ -42,7 +42,7 @@ def terminal(
     notify_on_exit: bool = False,
     watch: Sequence[str] = (),
 ) -> TerminalResult:
-    """Run a shell command in the session, which keeps its working directory and exports between calls.
+    """Run a shell command in the session. Working directory and exports persist between calls.
 
     Args:
         command: Shell text of any length, also of several lines.
@@ -98,7 +98,7 @@ def script_terminal(
     background: bool = False,
     pty: bool = False,
 ) -> TerminalResult:
-    """Run a shell command in the session, which keeps its working directory and exports between calls.
+    """Run a shell command in the session. Working directory and exports persist between calls.
 
     Args:
         command: Shell text of any length.

@@ -78,7 +78,7 @@ class _Run:
 
 
 class SimulatedEngine:
-    """Reports the end of each task on time, from a single thread, see `PunctualEngine`.
+    """Reports the end of each task on time, from a single thread, see `ReportingEngine`.
 
     A worker's next environment waits for the removal of the last, as a pool has no more environments than workers.
 
@@ -96,7 +96,7 @@ class SimulatedEngine:
         self._numbers = itertools.count()
         self._is_interrupted = self._is_closed = False
         self.begins: Callable[[Task, Permit], object] = at_once
-        """See `PunctualEngine`."""
+        """See `ReportingEngine`."""
         self.reported_at: dict[TaskId, float] = {}
         """The time of each report, on the monotonic clock, by the task's id. A reader removes the entry."""
         self.cpu_seconds = 0.0

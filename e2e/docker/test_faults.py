@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import threading
 import time
 from pathlib import Path
 
 import docker
 import pytest
+from targets.command_thread import CommandThread
 from targets.engine_link import EngineLink
 from targets.engines import MINIMAL_IMAGE
 
@@ -20,39 +20,15 @@ from environments.shell import files
 from environments.shell.run import Running
 
 
-class InThread:
-    """A command in a thread, while the test causes a fault."""
-
-    def __init__(self, env, command: str, **arguments: object) -> None:
-        self.result = self.error = None
-        self._env, self._command, self._arguments = env, command, arguments
-        self._began = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        assert self._began.wait(60)
-
-    def _run(self) -> None:
-        try:
-            began = lambda _: self._began.set()  # noqa: E731
-            self.result = self._env.execute(f"echo begun; {self._command}", on_output=began, **self._arguments)
-        except TerminalError as error:
-            self.error = error
-
-    def join(self) -> None:
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
-
 def test_a_container_that_goes_away_is_named_and_the_next_command_works(docker_environment, container_of, engine):
     env = docker_environment()
     for fault in ("kill", "stop"):
         container = container_of(env)
-        command = InThread(env, "sleep 1000")
+        command = CommandThread(env, "echo begun; sleep 1000")
         container.kill() if fault == "kill" else container.stop(timeout=1)
-        command.join()
-        assert isinstance(command.error, EnvironmentLostError), fault
-        assert container.short_id in str(command.error)
-        assert command.error.output == "begun\n"
+        error = command.lost()
+        assert container.short_id in str(error)
+        assert error.output == "begun\n"
         assert env.execute("echo again").output == "again\n"
     container = container_of(env)
     container.kill()
@@ -120,12 +96,10 @@ def pause(container) -> None:
 def test_a_paused_container_is_named_with_the_remedy_and_can_be_cleaned_up(docker_environment, container_of, engine):
     env = docker_environment()
     container = container_of(env)
-    command = InThread(env, "sleep 1000", timeout=2)
+    command = CommandThread(env, "echo begun; sleep 1000", timeout=2)
     pause(container)
     try:
-        command.join()
-        assert isinstance(command.error, EnvironmentLostError)
-        assert f"docker unpause {container.short_id}" in str(command.error)
+        assert f"docker unpause {container.short_id}" in str(command.lost())
         with pytest.raises(EnvironmentStartError, match="docker unpause"):
             env.execute("true")
     finally:
@@ -176,10 +150,8 @@ def test_an_engine_that_goes_away_is_a_lost_target(docker_environment, monkeypat
     env = docker_environment()
     with EngineLink(socket_path, "/var/run/docker.sock"):
         env.execute("true")
-        command = InThread(env, "sleep 1000")
-    command.join()
-    assert isinstance(command.error, EnvironmentLostError)
-    assert "does not answer" in str(command.error)
+        command = CommandThread(env, "echo begun; sleep 1000")
+    assert "does not answer" in str(command.lost())
     with pytest.raises(TerminalError):
         env.execute("true")
     socket_path.unlink()
@@ -237,7 +209,7 @@ def test_a_shell_that_ignores_all_signals_is_gone_after_the_time_out(shared):
 
 def test_an_upload_that_fails_behind_its_last_byte_ends_no_other_process(docker_environment, tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(bytes(1000))
-    pieces, take, interrupt = files.read_pieces, files.taking, Running.interrupt
+    pieces, read_input, interrupt = files.read_pieces, files.reading_input, Running.interrupt
 
     def pieces_and_error(*arguments):
         yield from pieces(*arguments)
@@ -253,7 +225,7 @@ def test_an_upload_that_fails_behind_its_last_byte_ends_no_other_process(docker_
         python.execute("kept = 'kept'")
         with monkeypatch.context() as fault:
             fault.setattr(files, "read_pieces", pieces_and_error)
-            fault.setattr(files, "taking", lambda size: f"{{ sleep 1; {take(size)}; }}")
+            fault.setattr(files, "reading_input", lambda size: f"{{ sleep 1; {read_input(size)}; }}")
             fault.setattr(Running, "interrupt", interrupt_late)
             with pytest.raises(OSError, match="the disk is gone"):
                 env.put_file(tmp_path / "file", "/tmp/file")

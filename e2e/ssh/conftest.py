@@ -17,10 +17,9 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServ
     servers: list[SSHServer] = []
 
     def start(**options: object) -> SSHServer:
-        server = SSHServer(tmp_path_factory.mktemp("sshd"), **options)  # type: ignore[arg-type]
-        servers.append(server)
-        server.start()
-        return server
+        servers.append(SSHServer(tmp_path_factory.mktemp("sshd"), **options))  # type: ignore[arg-type]
+        servers[-1].start()
+        return servers[-1]
 
     yield start
     for started in servers:

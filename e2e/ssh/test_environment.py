@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from targets.command_thread import CommandThread
 from targets.ssh_server import Link, SSHServer
 
 from environments import BaseEnvironment, EnvironmentLostError, EnvironmentStartError, load_settings
@@ -139,34 +140,10 @@ def oneshots(env: BaseEnvironment, count: int) -> list[str]:
 # Losing the link.
 
 
-class Command:
-    """A command in a thread of its own."""
-
-    def __init__(self, env: BaseEnvironment, command: str) -> None:
-        self._begun = threading.Event()
-        self.error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, args=(env, command))
-        self._thread.start()
-        assert self._begun.wait(60)
-
-    def _run(self, env: BaseEnvironment, command: str) -> None:
-        try:
-            env.execute(command, on_output=lambda _: self._begun.set(), timeout=110)
-        except Exception as error:
-            self.error = error
-        finally:
-            self._begun.set()
-
-    def lost(self) -> EnvironmentLostError:
-        self._thread.join(60)
-        assert isinstance(self.error, EnvironmentLostError), self.error
-        return self.error
-
-
 def test_a_server_killed_under_a_command_and_back_runs_it_once(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server()
     with connect(server) as env:
-        command = Command(env, f"echo run >>{tmp_path}/runs; echo begun; sleep 1000")
+        command = CommandThread(env, f"echo run >>{tmp_path}/runs; echo begun; sleep 1000")
         server.stop()
         error = command.lost()
         assert error.output == "begun\n" and "'ssh' was lost" in str(error)
@@ -193,7 +170,7 @@ def test_a_link_that_falls_silent_is_lost_and_the_next_command_connects_anew(
 ) -> None:
     monkeypatch.setattr(ssh_link, "KEEPALIVE", 0.2)
     with connect(server, port=link.port) as env:
-        command = Command(env, f"echo run >>{tmp_path}/runs; echo begun; sleep 1000")
+        command = CommandThread(env, f"echo run >>{tmp_path}/runs; echo begun; sleep 1000")
         link.go_silent()
         assert "has not answered for" in str(command.lost())
         link.speak()
@@ -211,11 +188,11 @@ def test_a_loss_is_explained_also_while_another_thread_connects_anew(
     monkeypatch.setattr(ssh_link, "KEEPALIVE", 0.2)
     monkeypatch.setattr(ssh_link, "CONNECT_TIMEOUT", 5.0)
     with connect(server, port=link.port) as env:
-        lost = Command(env, "echo begun; sleep 1000")
+        lost = CommandThread(env, "echo begun; sleep 1000")
         link.go_silent()
         assert "has not answered for" in str(lost.lost())
         before = link.connections
-        anew = threading.Thread(target=Command, args=(env, "true"))
+        anew = threading.Thread(target=CommandThread, args=(env, "true"))
         anew.start()
         wait_until(lambda: link.connections > before)
         assert "has not answered for" in str(env.target_loss())

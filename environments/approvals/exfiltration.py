@@ -1,4 +1,4 @@
-"""Exfiltration: a table of commands that send secrets elsewhere or give a shell to a connection (reverse shell)."""
+"""Exfiltration: a table of commands to send secrets elsewhere or to give a shell to a connection (reverse shell)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def exfiltration_reason(command: Command, secret_files: Collection[str] = ()) ->
 
 
 def _is_port_check(command: Command) -> bool:
-    """Return True for a port check such as `echo > /dev/tcp/host/port`, which sends no data."""
+    """Return True for a port check without data, such as `echo > /dev/tcp/host/port`."""
     reads = [one.target.text for one in command.redirects if "<" in one.operator]
     return command.name in ("", ":", "true", "echo") + ("cat",) * (reads == ["/dev/null"]) and not command.args
 

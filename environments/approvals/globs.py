@@ -20,7 +20,7 @@ def is_pattern(text: str) -> bool:
 
 
 def matching_names(text: str, names: Collection[str]) -> list[str]:
-    """Return the names that equal a text or match its glob. A glob above the length limit matches all."""
+    """Return the names equal to a text or matched by a glob. A glob above the length limit matches all."""
     if not is_pattern(text):
         return [text] if text in names else []
     if len(text) > _LONGEST:

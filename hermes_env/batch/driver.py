@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
-from hermes_env.batch.engine import Engine, Permit, PunctualEngine
+from hermes_env.batch.engine import Engine, Permit, ReportingEngine
 from hermes_env.batch.journal import Journal, MemoryJournal
 from hermes_env.batch.progress import BatchProgress, Rate, Stop
 from hermes_env.batch.result import Result, Status, failed
@@ -112,8 +112,8 @@ class Driver:
         self._queue = queue
         self._engine = engine
         self._options = options
-        self._is_punctual = isinstance(engine, PunctualEngine)
-        if isinstance(engine, PunctualEngine):
+        self._reports_begins = isinstance(engine, ReportingEngine)
+        if isinstance(engine, ReportingEngine):
             engine.begins = self._post(self._begins)
         self._beginning: list[tuple[Task, Permit]] = []
         """Tasks with a ready environment, and their permits."""
@@ -189,7 +189,7 @@ class Driver:
         room = self._options.workers - len(self._running)
         while len(begun) < room and not self._is_stopping and (found := self._queue.next()):
             begun.append((self._free.pop() if self._free else next(self._unused), *found))
-        if begun and not self._is_punctual:
+        if begun and not self._reports_begins:
             self._mark([task for _, task, _ in begun])
         for worker, task, places in begun:
             self._running[worker] = task, places

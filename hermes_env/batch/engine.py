@@ -52,7 +52,7 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class PunctualEngine(Engine, Protocol):
+class ReportingEngine(Engine, Protocol):
     """An engine that reports the begin of a task, because an environment may start slowly.
 
     A task of any other engine counts as begun from `start` on, and is lost if this process is killed meanwhile.

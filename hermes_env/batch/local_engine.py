@@ -14,7 +14,7 @@ from environments.cancellation import CancelScope
 from environments.errors import SettingsError
 from environments.loop import current, in_worker, run, shielded
 from environments.observation.record import Recorder
-from hermes_env.batch.engine import Done, Plan, PunctualEngine, at_once
+from hermes_env.batch.engine import Done, Plan, ReportingEngine, at_once
 from hermes_env.batch.result import Result, failed, not_begun
 from hermes_env.batch.task import Task
 from hermes_env.batch.task_run import run_task
@@ -29,7 +29,7 @@ class _SharedPool:
     users: int = 0
 
 
-class LocalEngine(PunctualEngine):
+class LocalEngine(ReportingEngine):
     """Runs each task as a coroutine of the loop thread, with a pool for each type of task, see `Engine`.
 
     Only blocking work has a thread: scripts, Python code, and commands with hooks or observers.
@@ -47,7 +47,7 @@ class LocalEngine(PunctualEngine):
             name = "resources" if plan.address is None else "an address"
             raise SettingsError(f"{name}: engine 'threads' runs all tasks in this process; use engine 'ray' for these")
         self.begins = at_once
-        """See `PunctualEngine`."""
+        """See `ReportingEngine`."""
         self._plan = plan
         self._types = TaskTypes(plan.settings)
         if record := self._types.base.loaded.record:

@@ -141,12 +141,6 @@ class SSHServer:
         everywhere = psutil.process_iter(["name", "ppid"])
         return [process for process in everywhere if process.pid in below and process.info["name"].startswith("sshd")]
 
-    def new_host_key(self) -> None:
-        """Replace the host key, for the next start."""
-        for name in ("host_key", "host_key.pub"):
-            (self.folder / name).unlink()
-        make_key(self.folder / "host_key")
-
     def stop(self) -> None:
         if self._child:
             self.kill_connections()

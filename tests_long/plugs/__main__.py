@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("frameworks", nargs="*", metavar="FRAMEWORK", help=f"of {', '.join(BY_NAME)}; all if not given")
     parser.add_argument("--place", action="append", metavar="PLACE", help=f"of {', '.join(PLACES)}; all if not given")
     parser.add_argument("--release", action="append", choices=RELEASES, help="both if not given")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/agents.md")
+    parser.add_argument("--write", action="store_true", help="put the table into README.md")
     asked = parser.parse_args()
     outcomes = []
     for name, release in product(asked.frameworks or BY_NAME, asked.release or RELEASES):

@@ -1,4 +1,4 @@
-"""The table of the frameworks' own tests in docs/agents.md."""
+"""The table of the frameworks' own tests in README.md beside this file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plugs.frameworks import FRAMEWORKS
 from plugs.places import PLACES
 from plugs.running import Outcome
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "agents.md"
+DOCUMENT = Path(__file__).with_name("README.md")
 _HEADS = {
     "local": "local",
     "docker": "Docker, root",

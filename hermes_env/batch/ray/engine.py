@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError
-from hermes_env.batch.engine import Done, Permit, Plan, PunctualEngine, at_once
+from hermes_env.batch.engine import Done, Permit, Plan, ReportingEngine, at_once
 from hermes_env.batch.ray.actor import BatchActor
 from hermes_env.batch.ray.cluster import Cluster, placement, ray_library
 from hermes_env.batch.ray.setup import EnvironmentSpec, setup_of, spec_of
@@ -30,7 +30,7 @@ _CALLS = 3
 """Concurrent calls of an actor: of a task, `interrupt` and `close`."""
 
 
-class RayEngine(PunctualEngine):
+class RayEngine(ReportingEngine):
     """Runs tasks on actors of a Ray cluster, see `Engine`.
 
     A task is assigned to any idle actor, and begins once the environment is ready there. Until then the task can move
@@ -68,7 +68,7 @@ class RayEngine(PunctualEngine):
         self._jobs: set[asyncio.Task[None]] = set()
         """The tasks, and the starts of actors."""
         self.begins: Callable[[Task, Permit], object] = at_once
-        """See `PunctualEngine`."""
+        """See `ReportingEngine`."""
         # A loop of its own: calls of Ray may block, and must not block the loop thread of environments.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hermes-batch-ray", daemon=True)

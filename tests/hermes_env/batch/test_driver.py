@@ -85,7 +85,7 @@ def test_a_task_is_noted_as_begun_before_it_begins(tmp_path: Path) -> None:
     assert run_batch(tasks(20), "local", engine=lambda _: ScriptedEngine(act), out=tmp_path / "out").ok
 
 
-class PunctualEngine(ScriptedEngine):
+class ReportingEngine(ScriptedEngine):
     """Has an environment ready for a task only when a test says so."""
 
     def __init__(self, act: Act) -> None:
@@ -111,7 +111,7 @@ class PunctualEngine(ScriptedEngine):
 
 
 def test_a_task_that_waits_for_its_environment_has_not_begun(start, tmp_path: Path) -> None:
-    engine = PunctualEngine(lambda *_: None)
+    engine = ReportingEngine(lambda *_: None)
     batch = start(tasks(3), workers=2, out=tmp_path / "out", engine=engine)
     assert wait_until(lambda: len(engine.waiting) == 2, 30)
     assert (tmp_path / f"out{BEGUN}").read_text() == ""
@@ -216,7 +216,7 @@ def test_the_budget_ends_the_whole(tmp_path: Path) -> None:
 
 
 def test_the_budget_counts_from_the_begin_of_the_first_task(start, tmp_path: Path) -> None:
-    engine = PunctualEngine(lambda *_: None)
+    engine = ReportingEngine(lambda *_: None)
     batch = start(tasks(3), workers=2, budget=0.3, out=tmp_path / "out", engine=engine)
     assert wait_until(lambda: len(engine.waiting) == 2, 30)
     time.sleep(0.6)  # as an engine that starts slowly

@@ -226,5 +226,5 @@ def test_an_address_without_a_cluster_is_an_error(hermes_env, tmp_path: Path, ou
         done = hermes_env(
             "batch", str(tasks), "--out", str(out), "--engine", "ray", "--address", address, "-b", "local"
         )
-        assert done.returncode == (125 if "nothing answers" in told else 2)
+        assert done.returncode == (125 if "does not answer" in told else 2)
         assert told in done.stderr
