@@ -1,7 +1,7 @@
-"""Configuration of the tests of all rings: groups for pytest-xdist, hypothesis profiles, and common fixtures.
+"""Settings of the tests of all rings: groups for parallel runs, Hypothesis's examples, and common fixtures.
 
-Tests run in several processes. The tests of an `xdist_group` run in turn in a single process: tests with a costly
-shared fixture, and tests that would disturb each other.
+Tests run in several processes. Tests of an `xdist_group` run one after the other in one process: they share a costly
+fixture, or would disturb each other.
 """
 
 from __future__ import annotations
@@ -24,33 +24,32 @@ import pytest
 if TYPE_CHECKING:
     from environments.conformance import Subject
 
-# In CI the same examples each time, so that a failure belongs to the change; elsewhere new ones, to find more faults.
+# CI runs the same cases each time, so that a failure comes from the change. Elsewhere new cases find more.
 hypothesis.settings.register_profile("on a loaded machine", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("on a loaded machine")
 
-# A background job of a script starts with SIGINT ignored, a job of nohup with SIGHUP ignored. Children inherit this.
+# A script's background job ignores SIGINT, one of nohup SIGHUP, and so do all their children.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
 
 
-# Tests of memory need freed memory to go back to the kernel. glibc raises its threshold for this after large
-# allocations, unless the threshold is set, see mallopt(3).
+# For tests that measure memory. After a large allocation, the C library keeps freed memory; with a fixed threshold it
+# returns the memory to the kernel, see mallopt(3).
 M_MMAP_THRESHOLD = -3
-with contextlib.suppress(AttributeError):  # other C libraries have no mallopt
+with contextlib.suppress(AttributeError):  # not every C library has or needs it
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 128 * 1024)
 
 
 PARTS = 3
-"""Processes that check a backend's contract at once. Each starts its own target, such as a container."""
+"""Parallel processes for the contract of a backend. Each starts its own target, such as a container."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests marked `alone` with the same word, and the tests of a file with a module's fixture.
+    """Group the tests marked `alone` with the same word, and the tests of a file with fixtures of scope `module`.
 
-    The checks of the contract are dealt out to `PARTS` groups for each backend. The slowest tests, `moments`, come
-    first.
+    The checks of the contract are split into `PARTS` groups for each backend. Tests with the longest waits come first.
     """
     items.sort(key=lambda item: "moments" not in item.path.parts)
     turns: defaultdict[str, itertools.cycle[int]] = defaultdict(lambda: itertools.cycle(range(PARTS)))
@@ -72,9 +71,9 @@ def _shares_with_its_file(item: pytest.Function) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Check that pytest-xdist handles groups: it appends a group to the test's id.
+    """Check that pytest-xdist has applied the groups: it appends them to the name of a test.
 
-    Freeze the garbage collector's objects: all imported modules stay, and need no further collections.
+    Imported modules stay. `gc.freeze` keeps the garbage collector from visiting them again.
     """
     gc.freeze()
     if getattr(session.config.option, "loadgroup", False):
@@ -85,13 +84,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def nap() -> str:
-    """A long and unique number of seconds to sleep, by which a test finds its processes."""
+    """Seconds for a `sleep`: long, and different in each test, to find the test's own processes."""
     return f"9{secrets.randbelow(10**6):06}.{secrets.randbelow(10**6):06}"
 
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """Disable the garbage collector for a test at Python's recursion limit: another test's finalizer would fail."""
+    """Disables the garbage collector in a test with deep recursion, where a finalizer has no stack left."""
     gc.collect()
     gc.disable()
     yield
@@ -100,7 +99,7 @@ def without_collector() -> Iterator[None]:
 
 @pytest.fixture
 def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Write config.yaml, in the test's own settings directory."""
+    """Writes config.yaml into a settings directory of the test."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HERMES_HOME", str(home))
@@ -109,7 +108,7 @@ def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
 
 @pytest.fixture(scope="module")
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    """A backend from `targets.backends` for checks of the contract, the test's parameter."""
+    """The backend of a check of the contract: the test's parameter, a function of `targets.backends`."""
     with request.param(tmp_path_factory.mktemp("session")) as made:
         yield made
         made.close()

@@ -10,7 +10,7 @@ install_apptainer() {
     return
   fi
   [ "$(dpkg --print-architecture)" = amd64 ] || die "Apptainer can only be set up on amd64"
-  say "installing Apptainer from Debian's unstable release"
+  log "installing Apptainer from Debian's unstable release"
   fetch_from_sid "$state/debs/apptainer" apptainer >"$state/apptainer.log" 2>&1 ||
     { tail -n 5 "$state/apptainer.log" >&2; die "the package apptainer could not be fetched"; }
   unpack_apptainer
@@ -47,13 +47,13 @@ configure_apptainer() {
 build_apptainer_images() {
   local sandbox=$state/e2e-python.sandbox sif=$state/e2e-python.sif
   if [ ! -e "$sandbox/.singularity.d/startscript" ]; then
-    say "building the sandbox"
+    log "building the sandbox"
     build_python_root
     rm -rf "$sandbox"
     "$bin/apptainer" -s build --sandbox "$sandbox" "$state/root" 2>/dev/null
   fi
   if [ ! -e "$sif" ]; then
-    say "building the SIF"
+    log "building the SIF"
     rm -f "$sif.part"
     # gzip, the default, takes half a minute; zstd takes a second or two.
     "$bin/apptainer" -s build --mksquashfs-args '-comp zstd -Xcompression-level 1' "$sif.part" "$sandbox" \

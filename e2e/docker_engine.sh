@@ -8,7 +8,7 @@ start_docker_engine() {
   if pgrep -x dockerd >/dev/null; then
     die "dockerd runs and does not answer; see its log, or end it"
   fi
-  say "starting dockerd, which logs to $state/dockerd.log"
+  log "starting dockerd, which logs to $state/dockerd.log"
   setsid -f dockerd >"$state/dockerd.log" 2>&1 </dev/null 9>&-
   local attempt
   for attempt in $(seq 150); do

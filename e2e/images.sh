@@ -3,17 +3,17 @@
 build_images() {
   if ! have_image e2e-python; then
     build_python_root
-    say "importing e2e-python:$tag"
+    log "importing e2e-python:$tag"
     import_image e2e-python "$state/root" /usr/bin/bash
   fi
   if ! have_image e2e-minimal; then
-    say "building e2e-minimal:$tag"
+    log "building e2e-minimal:$tag"
     build_minimal_root "$state/minimal"
     import_image e2e-minimal "$state/minimal" /usr/bin/sh
     rm -rf "$state/minimal"
   fi
   if ! have_image e2e-sshd; then
-    say "building e2e-sshd:$tag"
+    log "building e2e-sshd:$tag"
     build_sshd_image
   fi
 }

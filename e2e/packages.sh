@@ -15,7 +15,7 @@ install_host_packages() {
   mkdir -p /run/sshd  # root's sshd does not start without it
   [ ${#missing[@]} -gt 0 ] || return 0
   refresh_package_lists
-  say "installing ${missing[*]}"
+  log "installing ${missing[*]}"
   without_starting_services apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "${missing[@]}" \
     >"$state/apt.log" 2>&1 || { tail -n 20 "$state/apt.log" >&2; die "apt-get install failed"; }
 }

@@ -10,7 +10,7 @@ set_up_podman() {
   if [ -e "$podman_home/done" ] && podman_works; then
     return
   fi
-  say "trying ways to run Podman"
+  log "trying ways to run Podman"
   : >"$podman_home/trials.log"
   for rootless in yes no; do
     for driver in overlay vfs; do

@@ -62,7 +62,7 @@ finish_python_root() {
 build_python_root() {
   local root=$state/root
   [ ! -e "$root.done" ] || return 0
-  say "building the root file system with Python, git and ripgrep"
+  log "building the root file system with Python, git and ripgrep"
   fetch_packages "$state/debs/python" "${python_packages[@]}"
   new_root "$root"
   package_files "$state/debs/python" | unpack "$root"

@@ -16,7 +16,7 @@ from targets.podman_service import podman_service
 
 from environments import TerminalError, UnsupportedError, create_environment, load_settings
 from environments.docker.creation import container_options, create_container
-from environments.docker.engine import Engine
+from environments.docker.engine import DockerEngine
 from environments.docker.flags import FLAGS, REFUSED
 
 Inspected = dict[str, Any]
@@ -179,7 +179,7 @@ def _inspect(words: list[str], labels: str, source: str, **settings: object) -> 
     """Return the description of a container with flags. The container is removed."""
     given = [word.replace("SOURCE", source).replace("LABELS", labels) for word in words]
     loaded = load_settings("docker", image=PYTHON_IMAGE, extra_args=given, **settings)
-    api = Engine(None).client()
+    api = DockerEngine(None).client()
     container = create_container(api, loaded, container_options(loaded), PYTHON_IMAGE)
     try:
         return dict(api.inspect_container(container))

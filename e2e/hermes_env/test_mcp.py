@@ -17,7 +17,7 @@ __all__ = ["over_stdio", "server_variables"]
 pytestmark = pytest.mark.xdist_group("mcp")
 
 
-async def printed(client: Client, command: str) -> str:
+async def output_of(client: Client, command: str) -> str:
     result = await client.call_tool("terminal", {"command": command})
     assert not result.is_error, result
     return str(result.structured_content["output"]).strip()
@@ -31,12 +31,12 @@ def test_a_container_is_removed_with_its_session(
 
     async def test() -> None:
         async with over_stdio(*ON_DOCKER) as client:
-            name = await printed(client, "hostname")
+            name = await output_of(client, "hostname")
             assert is_there(name)
         assert not is_there(name)
         with serving(server_variables, *ON_DOCKER) as server:
             async with server.client() as client:
-                name = await printed(client, "hostname")
+                name = await output_of(client, "hostname")
                 script = {"code": "from hermes_tools import terminal; print(terminal('hostname')['output'])"}
                 result = await client.call_tool("execute_code", script)
                 assert result.structured_content["output"].strip() == name

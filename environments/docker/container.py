@@ -12,7 +12,7 @@ from docker.errors import NotFound
 
 from environments.docker.client import ENGINE_ERRORS
 from environments.docker.creation import container_options
-from environments.docker.engine import Engine, connected, reason, start_errors
+from environments.docker.engine import DockerEngine, connected, reason, start_errors
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ExecStream
 from environments.docker.target import Memory, container_address, container_target
@@ -44,7 +44,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
     has_watchdog = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
-        self._engine = Engine(settings)
+        self._engine = DockerEngine(settings)
         self.max_streams = self._engine.host.max_streams if self._engine.host else None
         super().__init__(settings)
         self._own = DockerSettings.of(settings)
@@ -86,7 +86,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
         # One at a time, each start takes half the time, and all together twice as long (2 cores).
-        return StartLimits(Engine(settings).address, at_once=8)
+        return StartLimits(DockerEngine(settings).address, at_once=8)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:

@@ -40,7 +40,7 @@ _ROOTLESS = ("docker.sock", "podman/podman.sock")
 TCP_PORT = 2375
 
 
-class Engine:
+class DockerEngine:
     """The engine of the settings, or of DOCKER_HOST and its companions.
 
     Args:
@@ -145,7 +145,7 @@ def connected(settings: EnvironmentSettings | None) -> Iterator[BreakableClient]
         EnvironmentStartError: The engine cannot be reached.
         SettingsError: DOCKER_HOST or the settings are not understood.
     """
-    engine = Engine(settings)
+    engine = DockerEngine(settings)
     try:
         with contextlib.closing(engine.client()) as api:
             yield api

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from docker.errors import NotFound
 
 from environments.claim import Claim
-from environments.docker.engine import Engine, connected, start_errors
+from environments.docker.engine import DockerEngine, connected, start_errors
 from environments.docker.image import FORK_OF, SNAPSHOT, remove_snapshot
 from environments.docker.target import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, remove
 from environments.errors import EnvironmentStartError
@@ -37,7 +37,7 @@ def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
     Raises:
         EnvironmentStartError: The engine does not answer.
     """
-    yield from _targets(settings, Engine(settings).identity)
+    yield from _targets(settings, DockerEngine(settings).identity)
     if settings.over:
         with contextlib.suppress(EnvironmentStartError):
             yield from _targets(None, "")

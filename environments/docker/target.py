@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from docker.errors import APIError, NotFound
 
-from environments.docker.engine import UNIX, Engine
+from environments.docker.engine import UNIX, DockerEngine
 from environments.errors import UnsupportedError
 from environments.owner import Owner
 from environments.settings import hermes_home
@@ -76,7 +76,7 @@ def claim_name(task: str, fingerprint: str) -> str:
     return "docker-" + hashlib.sha256(f"{task}\0{fingerprint}".encode()).hexdigest()[:24]
 
 
-def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: str, user: str) -> Target:
+def container_target(engine: DockerEngine, about: Mapping[str, Any], shell: str, cwd: str, user: str) -> Target:
     """Describe a container.
 
     Args:
@@ -97,11 +97,11 @@ def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: 
     return Target("docker", "container", str(about["Id"]), str(about["Name"]).lstrip("/"), _host_name(engine), enter)
 
 
-def _host_name(engine: Engine) -> str:
+def _host_name(engine: DockerEngine) -> str:
     return this_machine() if engine.address.startswith(UNIX) else urlsplit(engine.address).hostname or ""
 
 
-def container_address(engine: Engine, api: APIClient, container: str, port: int) -> Address:
+def container_address(engine: DockerEngine, api: APIClient, container: str, port: int) -> Address:
     """Return the address at which a port of a container is reached from here.
 
     Args:
@@ -137,7 +137,7 @@ def container_address(engine: Engine, api: APIClient, container: str, port: int)
     )
 
 
-def _on_engines_machine(engine: Engine, host: str, port: int) -> Address:
+def _on_engines_machine(engine: DockerEngine, host: str, port: int) -> Address:
     """Return where an address of the engine's machine is reached from here. An empty address means all interfaces."""
     is_anywhere = host in _ALL_INTERFACES
     if engine.host:
@@ -147,7 +147,7 @@ def _on_engines_machine(engine: Engine, host: str, port: int) -> Address:
     return Address(_host_name(engine) if is_anywhere else host, port)
 
 
-def _is_on_its_networks(engine: Engine, api: APIClient) -> bool:
+def _is_on_its_networks(engine: DockerEngine, api: APIClient) -> bool:
     """Return True if this machine, or the host on the way to the engine, is on the container networks.
 
     False for an engine in a virtual machine, and for a rootless engine: its networks are in a namespace.

@@ -10,7 +10,7 @@ from environments import BaseEnvironment, create_environment
 
 @pytest.fixture(autouse=True)
 def _settings_of_these_tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings of the user's."""
+    """Keeps the user's settings out."""
     settings = tmp_path / "settings"
     settings.mkdir()
     monkeypatch.setenv("HERMES_HOME", str(settings))

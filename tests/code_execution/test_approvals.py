@@ -1,4 +1,4 @@
-"""A script is asked about before anything is staged, and each of its tool calls before it is made."""
+"""Approvals of a script before staging, and of each tool call before it is made."""
 
 from __future__ import annotations
 

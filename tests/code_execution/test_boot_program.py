@@ -1,4 +1,4 @@
-"""The parts of the boot program that need no target."""
+"""The boot program's functions without a target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_staged_is_there_for_its_user_alone(tmp_path: Path) -> None:
+def test_staged_files_are_accessible_to_their_user_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         stage(str(tmp_path / "a"), {"script.py": b"print(1)", "rpc/": b"", "rpc/wake|": b"", "empty": b""})
@@ -32,7 +32,7 @@ def test_what_is_staged_is_there_for_its_user_alone(tmp_path: Path) -> None:
     assert modes == {"a": 0o700, "rpc": 0o700, "wake": 0o600, "script.py": 0o600, "empty": 0o600}
 
 
-def test_the_place_of_scripts_is_made_anew_for_its_user_alone(tmp_path: Path) -> None:
+def test_the_scripts_directory_is_made_for_its_user_alone(tmp_path: Path) -> None:
     stage(str(tmp_path / "gone" / "a"), {"script.py": b""})
     assert (mode(tmp_path / "gone"), mode(tmp_path / "gone" / "a")) == (0o700, 0o700)
 
@@ -90,7 +90,7 @@ def test_a_link_in_the_place_of_a_directory_is_not_followed(tmp_path: Path) -> N
 
 
 def test_more_than_can_be_removed_is_an_error_that_can_be_expected(tmp_path: Path) -> None:
-    """As deep as a script may make it, which another program then removes."""
+    """A directory as deep as a script may make it. Another program then removes it."""
     made = tmp_path / "a"
     made.mkdir()
     place = os.open(made, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""How scripts end: what sheds all marks, and an environment that is cleaned up meanwhile."""
+"""The end of scripts: their unmarked processes, and a cleanup of the environment meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from targets.plain_local import PlainLocal
+from targets.plain_local import RemotePlainLocal
 from targets.processes import all_gone
 
 from code_execution import execute_code
@@ -39,7 +39,7 @@ if not os.fork():
 while not os.path.exists(path):
     time.sleep(.01)
 """
-"""Leaves a daemon without an environment, a descriptor, a session or a parent of the script's."""
+"""Leaves a daemon without the script's environment variables, file descriptors, session and parent."""
 
 
 @pytest.fixture
@@ -62,11 +62,11 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(.01)
 time.sleep(.1)
 """
-"""Leaves a process that forks and exits, for so long that a test which fails does not make others fail."""
+"""Leaves a process that forks and exits, for a limited time, so that a failed test does not fail others."""
 
 
 def check_ended(beat: Path) -> None:
-    """Check that nothing makes a file any more that is removed."""
+    """Check that a removed file is not made again."""
     beat.unlink()
     time.sleep(0.3)
     assert not beat.exists()
@@ -79,7 +79,7 @@ def check_that_scripts_end(env: BaseEnvironment, beat: Path, transport: Transpor
 
 
 @pytest.mark.parametrize("transport", ["socket", "relay"])
-def test_what_forks_and_exits_without_end_ends_with_its_script(
+def test_a_process_that_forks_and_exits_without_end_ends_with_its_script(
     env: BaseEnvironment, tmp_path: Path, transport: TransportName
 ) -> None:
     check_that_scripts_end(env, tmp_path / "beat", transport)
@@ -88,10 +88,10 @@ def test_what_forks_and_exits_without_end_ends_with_its_script(
 FORKS = "for _ in 1 2 3; do while :; do /bin/true; done & done; wait"
 
 
-def test_what_forks_and_exits_without_end_ends_with_its_script_while_others_fork_too(
+def test_a_process_that_forks_and_exits_without_end_ends_with_its_script_while_others_fork(
     env: BaseEnvironment, tmp_path: Path
 ) -> None:
-    """A search that ends at the last id of its beginning is over before it has come to the process's next one."""
+    """A search up to the last process id of its beginning would miss the process's next id."""
     with subprocess.Popen(["bash", "-c", FORKS], start_new_session=True) as others:
         try:
             check_that_scripts_end(env, tmp_path / "beat", "socket")
@@ -99,7 +99,7 @@ def test_what_forks_and_exits_without_end_ends_with_its_script_while_others_fork
             os.killpg(others.pid, signal.SIGKILL)
 
 
-def test_what_forks_and_exits_without_end_ends_with_its_command(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_a_process_that_forks_and_exits_without_end_ends_with_its_command(env: BaseEnvironment, tmp_path: Path) -> None:
     beat = tmp_path / "beat"
     (tmp_path / "always_new.py").write_text(ALWAYS_NEW + "time.sleep(1000)")
     command = f"{sys.executable} {tmp_path}/always_new.py {beat}"
@@ -121,7 +121,7 @@ os.kill(os.getppid(), 9)
     ("then", "transport"),
     [("", "socket"), ("time.sleep(1000)", "socket"), ("", "relay"), (KILLS_ITS_KEEPER, "relay")],
 )
-def test_what_a_script_started_ends_with_it_without_any_mark_too(
+def test_unmarked_processes_of_a_script_end_with_it(
     env: BaseEnvironment, tmp_path: Path, then: str, transport: TransportName
 ) -> None:
     path = tmp_path / "beats"
@@ -131,18 +131,12 @@ def test_what_a_script_started_ends_with_it_without_any_mark_too(
     assert path.stat().st_size == size
 
 
-class Elsewhere(PlainLocal):
-    """A target whose files are reached by commands alone."""
-
-    same_machine = False
-
-
 def test_the_wait_for_calls_in_files_ends_with_the_directory_that_they_are_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The keeper removes it before we have told what waits there that the script is over."""
+    """The supervisor removes the directory before the collector is told of the script's end."""
     monkeypatch.setattr(file_queue, "CLOSE_GRACE_SECONDS", 60)
-    with Elsewhere(load_settings("local", cwd=str(tmp_path))) as env:
+    with RemotePlainLocal(load_settings("local", cwd=str(tmp_path))) as env:
         for code in ("print(1)", "import hermes_tools; print(hermes_tools.one())"):
             for _ in range(3):
                 assert execute_code(code, env=env, tools={"one": lambda: 1}, transport="file").output == "1\n"
@@ -205,7 +199,7 @@ def test_what_a_script_prints_in_its_grace_is_in_its_output(
     assert "".join(pieces) == "begun\nfound 3 of 7\nand said so\n"
 
 
-def test_a_script_that_a_cleanup_stopped_on_its_way_is_interrupted_and_one_behind_it_an_error(
+def test_a_cleanup_interrupts_a_script_under_way_and_a_later_script_is_an_error(
     env: BaseEnvironment,
 ) -> None:
     timer = threading.Timer(0.05, env.cleanup)
@@ -232,10 +226,10 @@ def test_an_error_of_the_process_behind_the_time_out_is_no_fault_of_the_loop(
     assert "met a fault" not in caplog.text
 
 
-def test_an_end_that_is_late_is_told_once_with_what_is_late(
+def test_a_late_end_is_logged_once_with_its_cause(
     env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, nap: str
 ) -> None:
-    """A machine may be so loaded that a script's processes are found late. The call ends in its time all the same."""
+    """On a loaded machine, a script's processes may be found late. The call ends in time all the same."""
     goes_on, ended = threading.Event(), threading.Event()
 
     def hunt(marker: str, brand: str | None) -> None:

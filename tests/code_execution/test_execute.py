@@ -1,4 +1,4 @@
-"""What comes back of a script, and what may go wrong with it."""
+"""Results of scripts, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts that nobody read: what one does to its parent, to other sessions, and what it leaves behind, here."""
+"""Hostile scripts on this machine: their parents, other sessions, and leftovers."""
 
 from __future__ import annotations
 

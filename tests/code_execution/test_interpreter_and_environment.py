@@ -1,4 +1,4 @@
-"""Which Python runs a script, and which variables it sees."""
+"""The choice of a script's Python, and of its environment variables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHICH = "import sys; print(sys.executable)"
 
 
 def _python_that_says(directory: Path, word: str, version: str = "(3, 12)") -> Path:
-    """A python that passes the check for its version, and else prints a word."""
+    """Write a `python` that passes the version check, and prints a word for all else."""
     python = directory / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then exec {sys.executable} -c "sys = 0; import sys; '
@@ -81,7 +81,7 @@ print(hermes_tools.one(), open("ran").read(), sys.flags.isolated, __file__.endsw
 def test_a_python_that_looks_at_no_variable_runs_a_script_once_and_with_its_tools(
     env: BaseEnvironment, tmp_path: Path, transport: TransportName
 ) -> None:
-    """It finds no boot program of ours by PYTHONPATH."""
+    """PYTHONPATH does not lead it to the boot program."""
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -I "$@"\n')

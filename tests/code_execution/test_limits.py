@@ -1,4 +1,4 @@
-"""What a script may do: limits as they are given, and how one that was reached is named."""
+"""The limits of a script: arguments, settings, and the message about a reached limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def checked(**given: object) -> Limits:
     return Limits.checked(SETTINGS, **arguments)  # type: ignore[arg-type]
 
 
-def test_what_is_not_given_is_as_the_settings_have_it() -> None:
+def test_missing_arguments_come_from_the_settings() -> None:
     assert checked() == Limits(SETTINGS, 7, 3, "strict", "auto", "return", session_env=False)
     given = {"timeout": 0.5, "max_tool_calls": 0, "mode": "project", "transport": "file", "tool_errors": "raise"}
     assert checked(**given, session_env=1) == Limits(SETTINGS, 0.5, 0, "project", "file", "raise", session_env=True)
@@ -46,7 +46,7 @@ def test_what_is_not_given_is_as_the_settings_have_it() -> None:
         ({"tool_errors": "log"}, "tool_errors is 'log'; allowed: raise, return"),
     ],
 )
-def test_a_value_that_is_not_allowed_is_named_with_what_is(given: dict[str, object], said: str) -> None:
+def test_an_invalid_value_is_named_with_the_valid_ones(given: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match="^" + said.replace("(", r"\(")):
         checked(**given)
 
@@ -69,7 +69,7 @@ def one() -> dict[str, int]:
 def test_a_script_that_goes_on_calling_ends_with_the_limit_in_its_last_words(
     env: BaseEnvironment, transport: TransportName
 ) -> None:
-    """As everybody writes them. It was a KeyError, of which nothing said why."""
+    """The usual form of a loop. It once ended with a KeyError, without the limit's name."""
     code = "from hermes_tools import one\nfor _ in range(5): print(one()['content'])"
     result = execute_code(code, env=env, tools={"one": one}, max_tool_calls=2, transport=transport)
     assert (result.status, result.exit_code, result.tool_calls_made) == ("error", 1, 2)

@@ -1,4 +1,4 @@
-"""What a script's start and its keeper say to us between what the script prints."""
+"""The messages of a script's start and supervisor, between the script's output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENTS = ["begun", (7, b"\x1e{secret} z\n", False), (7, b"yz\n", True), (3, "som
 
 
 def messages(*, has_supervisor: bool) -> tuple[BootMessages, list[object]]:
-    """Return one whose words are known, and what it tells."""
+    """Return a parser of messages, and the list of its callbacks' arguments."""
     made, told = BootMessages(), []
     made.has_supervisor = has_supervisor
     made.on_begun = lambda: told.append("begun")
@@ -79,7 +79,7 @@ def test_a_script_that_knows_the_word_of_its_start_says_nothing_to_us() -> None:
         assert (made.exit_code, told) == (None, ["begun"])
 
 
-def test_no_keeper_is_listened_to_before_the_script_has_begun_or_where_there_is_none() -> None:
+def test_a_supervisors_messages_count_only_after_the_script_has_begun() -> None:
     early = b"\x1e{secret} e 0 none\n\x1e{secret} z\n"
     for has_supervisor, before in ((True, b""), (False, b""), (False, b"\x1e{word} +00\n")):
         made, _ = messages(has_supervisor=has_supervisor)
@@ -92,8 +92,8 @@ def test_no_keeper_is_listened_to_before_the_script_has_begun_or_where_there_is_
     "forged",
     [b"r 1 -5 1\n", b"r 1 0 1\n", b"r 1 4097 1\n", b"r 1\n", b"r a 1 1\n", b"e x none\n", b"e\n", b"x" * LONGEST],
 )
-def test_what_carries_the_keepers_word_and_is_none_of_its_messages_is_an_error(forged: bytes) -> None:
-    """A script may read that word from its keeper's memory."""
+def test_an_invalid_message_with_the_supervisors_word_is_an_error(forged: bytes) -> None:
+    """A script may read the secret word from the supervisor's memory."""
     made, told = messages(has_supervisor=True)
     made.feed(filled(b"\x1e{word} +00\n", made))
     with pytest.raises(TerminalError, match="tampered with"):
@@ -101,7 +101,7 @@ def test_what_carries_the_keepers_word_and_is_none_of_its_messages_is_an_error(f
     assert told == ["begun"]
 
 
-def test_what_the_start_says_of_a_failure_is_kept() -> None:
+def test_the_starts_error_message_is_kept() -> None:
     made, told = messages(has_supervisor=True)
     assert made.feed(filled(b"\x1e{word} 0\n\x1e{word} failed [Errno 28] No space\n", made)) == b""
     assert (made.failed, made.begun, told) == ("[Errno 28] No space", False, [])
@@ -110,5 +110,5 @@ def test_what_the_start_says_of_a_failure_is_kept() -> None:
     assert made.none_found
 
 
-def test_two_have_no_word_in_common() -> None:
+def test_the_words_of_all_scripts_differ() -> None:
     assert len({word for _ in range(5) for word in (BootMessages().word, BootMessages().secret)}) == 10

@@ -1,4 +1,4 @@
-"""A whole session with secrets: nothing of them in logs, errors, process lists and files that others can read."""
+"""A whole session with secrets: none appears in logs, errors, process lists and readable files."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ raise ValueError(os.environ["NAMED_TOKEN"])
 
 
 class Stranger:
-    """Another user of this machine, who looks at process lists and files while the block runs.
+    """Another user of this machine. Reads process lists and files during the block.
 
     Args:
-        folder: The files below it are looked at.
+        folder: Top of the files to read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ class Stranger:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The directory of settings, of a user who has all of the secrets, and a search provider that repeats its key."""
+    """The settings directory of a user with all secrets, and with a search provider that repeats its key."""
     for name, value in {**SERVICES, "MY_API_KEY": OWN, "NAMED_TOKEN": NAMED}.items():
         monkeypatch.setenv(name, value)
     temporary = tmp_path / "tmp"

@@ -1,4 +1,4 @@
-"""Where a script's directory may be."""
+"""The place of a script's directory."""
 
 from __future__ import annotations
 

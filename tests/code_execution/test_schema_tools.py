@@ -1,4 +1,4 @@
-"""A dispatcher in the usual form as a script's tools, on every transport."""
+"""A function-calling dispatcher as a script's tools, on every transport."""
 
 from __future__ import annotations
 

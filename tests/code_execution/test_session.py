@@ -1,4 +1,4 @@
-"""A Python that stays, on this machine: `PythonSession`, and its other doors."""
+"""Python sessions on this machine: `PythonSession`, and other interfaces to them."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def test_a_value_is_cut_where_output_is(env: BaseEnvironment) -> None:
         assert session.execute("1").value == "1"
 
 
-def test_what_may_begin_a_path_at_the_end_of_a_script_is_in_its_output(env: BaseEnvironment) -> None:
+def test_output_that_ends_with_the_begin_of_a_path_is_whole(env: BaseEnvironment) -> None:
     with PythonSession(env) as session:
         assert session.execute("print('File \"/', end='')").output == 'File "/'
         assert session.execute("print(1)").output == "1\n"
 
 
 def test_an_interrupt_that_comes_as_the_script_does_ends_that_one_alone(env: BaseEnvironment) -> None:
-    """One that is sent along with the script comes before this has begun."""
+    """An interrupt sent along with the script may arrive before its begin."""
     with PythonSession(env) as session:
         session.execute("x = 0")
         send = SessionPython.send
@@ -122,7 +122,7 @@ def test_scripts_of_several_threads_take_turns(env: BaseEnvironment) -> None:
     assert [found[n + 1] for n in range(0, 10, 2)] == [("out", number) for _, number in found[::2]]
 
 
-def test_one_that_waits_for_its_turn_has_its_own_time(env: BaseEnvironment) -> None:
+def test_a_script_that_waits_for_its_turn_has_its_own_time_out(env: BaseEnvironment) -> None:
     with PythonSession(env) as session:
         session.execute("import time, threading")
         first = threading.Thread(target=session.execute, args=("x = 1\ntime.sleep(3)",))
@@ -148,7 +148,7 @@ def test_a_tool_that_runs_another_script_of_its_session_is_refused(env: BaseEnvi
     assert "cannot run a script in the calling script's own session" in str(result.value)
 
 
-def test_what_is_the_sessions_to_choose_is_refused(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_arguments_that_the_session_decides_are_refused(env: BaseEnvironment, tmp_path: Path) -> None:
     with PythonSession(env) as session, create_environment("local", cwd=str(tmp_path)) as other:
         for options in ({"env": other}, {"mode": "strict"}, {"transport": "file"}, {"session_env": True}):
             with pytest.raises(ValueError, match="session"):
@@ -344,14 +344,14 @@ ignores = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=T
 subprocess.Popen([sys.executable, "-c", ignores], stdout=subprocess.PIPE).stdout.readline()
 threading.Timer(0.1, os.kill, (os.getpid(), 9)).start()
 """
-"""Leaves what its keeper is busy with for seconds behind its end."""
+"""Leaves work that keeps the supervisor busy for seconds after the script's end."""
 
 
 def test_a_script_that_was_on_its_way_when_the_python_ended_is_not_run_by_the_shell(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
-    monkeypatch.setattr(PythonProcess, "_report_end", lambda _: ended.set())  # as if it had not arrived yet
+    monkeypatch.setattr(PythonProcess, "_report_end", lambda _: ended.set())  # as if the report had not arrived
     process = env.start("sleep 1000")
     with PythonSession(env) as session:
         assert session.execute(KILLED_SOON).status == "success"

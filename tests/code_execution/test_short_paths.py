@@ -1,4 +1,4 @@
-"""How the script and its tools are named in what a model reads of an error."""
+"""Short names of the script and its tools in the errors for a model."""
 
 from __future__ import annotations
 

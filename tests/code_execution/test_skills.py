@@ -1,4 +1,4 @@
-"""What a skill may ask for, and what a hostile one costs."""
+"""The environment variables of skills, also of hostile ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROTECTED = (
 )
 
 
-def test_a_skill_cannot_ask_for_what_is_not_its_to_choose(
+def test_a_skill_cannot_ask_for_protected_variables(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in PROTECTED:
@@ -50,7 +50,7 @@ def test_a_skill_cannot_ask_for_what_is_not_its_to_choose(
     assert env.passthrough.values() == {}
 
 
-def test_other_names_are_a_skills_to_ask_for() -> None:
+def test_a_skill_may_ask_for_other_names() -> None:
     assert not any(map(is_protected, ("WEATHER_API_KEY", "GHOST_TOKEN", "AWSOME_KEY", "MY_PATH", "PATHFINDER")))
 
 
@@ -65,7 +65,7 @@ def test_config_yaml_allows_a_skill_a_providers_key_by_name(
     assert execute_code(code, env=env).output == "10\n"
 
 
-def test_what_is_passed_through_anyway_a_skill_may_ask_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_skill_may_name_a_variable_that_passes_anyway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "ghp-1")
     skill = _skill(tmp_path, "required_environment_variables: [GITHUB_TOKEN]")
     with create_environment("local", env_passthrough=["GITHUB_TOKEN"]) as env:

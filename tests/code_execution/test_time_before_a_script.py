@@ -1,4 +1,4 @@
-"""A script whose time is over before it runs, and what its start says to us."""
+"""Time-outs before a script runs, and the messages of its start."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from targets.plain_local import PlainLocal
+from targets.plain_local import PlainLocal, RemotePlainLocal
 
 from code_execution import execute_code
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, load_settings
@@ -15,7 +15,7 @@ from rpc import generate_stub
 
 
 class SlowToStart(PlainLocal):
-    """A target that is not up before somebody lets it."""
+    """A target with a start that waits for an event."""
 
     may_start = threading.Event()
 
@@ -24,14 +24,8 @@ class SlowToStart(PlainLocal):
         super().start_target()
 
 
-class Elsewhere(PlainLocal):
-    """A target whose files are reached by commands alone."""
-
-    same_machine = False
-
-
 class NeverUp(PlainLocal):
-    """A target that cannot be started."""
+    """A target with a failing start."""
 
     def start_target(self) -> None:
         super().start_target()
@@ -60,7 +54,7 @@ def test_an_interrupt_ends_the_wait_for_a_start(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("backend", [PlainLocal, Elsewhere])
+@pytest.mark.parametrize("backend", [PlainLocal, RemotePlainLocal])
 def test_a_scope_that_is_cancelled_while_a_script_is_got_ready_is_no_failure(
     tmp_path: Path, backend: type[PlainLocal], monkeypatch: pytest.MonkeyPatch
 ) -> None:

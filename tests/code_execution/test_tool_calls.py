@@ -1,4 +1,4 @@
-"""Which tool calls a script made: in the result, and told one by one."""
+"""The tool calls of a script: in the result, and through callbacks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_calls_go_into_json(env: BaseEnvironment) -> None:
         result.tool_calls[0].name = "other"  # type: ignore[misc]
 
 
-def test_a_denied_call_is_among_them_and_those_that_were_not_accepted_are_not(env: BaseEnvironment) -> None:
+def test_tool_calls_hold_a_denied_call_and_no_refused_one(env: BaseEnvironment) -> None:
     def deny(request: ToolCallRequest) -> object:
         return Deny("not two") if request.arguments["number"] == 2 else None
 
@@ -74,7 +74,7 @@ for tool in ("terminal", "__class__"):
 
 
 def test_a_script_calls_the_tools_that_it_was_given_so_often_and_no_more(env: BaseEnvironment, transport: str) -> None:
-    """By 45 calls of three processes with three threads each."""
+    """Three processes with three threads each make 45 calls."""
     runs: list[None] = []
     tools = {"note": lambda: runs.append(None)}
     result = execute_code(CALLS_BY_MANY, env=env, tools=tools, max_tool_calls=10, transport=transport)  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_a_script_calls_the_tools_that_it_was_given_so_often_and_no_more(env: Ba
     assert "The limit of 10 tool calls (max_tool_calls) was reached: 35 tool calls were refused." in str(result)
 
 
-def test_what_a_tool_says_it_could_not_do_is_its_error(env: BaseEnvironment) -> None:
+def test_an_error_in_a_tools_result_is_the_calls_error(env: BaseEnvironment) -> None:
     code = "from hermes_tools import *\nread_file('missing'); terminal('exit 3')"
     missing, exited = execute_code(code, env=env).tool_calls
     assert missing.error
@@ -160,11 +160,11 @@ def test_tools_and_callbacks_see_the_callers_context_variables(env: BaseEnvironm
     assert seen == ["mine"] * 4
 
 
-def test_an_environment_that_is_none_is_refused(env: BaseEnvironment) -> None:
+def test_an_argument_that_is_no_environment_is_refused(env: BaseEnvironment) -> None:
     with pytest.raises(TypeError, match=r"env is of type object; give an environment, .*aexecute_code"):
         execute_code("pass", env=object())
 
 
-def test_a_script_that_is_not_run_has_none(env: BaseEnvironment) -> None:
+def test_a_script_that_is_not_run_has_no_tool_calls(env: BaseEnvironment) -> None:
     env.gate.before_script = lambda request: False
     assert execute_code("print(1)", env=env).tool_calls == ()

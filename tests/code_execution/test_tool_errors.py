@@ -1,4 +1,4 @@
-"""What a script sees of tools that fail and of calls that are refused, on every transport."""
+"""Failed tools and refused calls in a script, on every transport."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_tool_that_is_not_there_is_refused(env: BaseEnvironment) -> None:
     assert raised.stderr.endswith(f"hermes_tools.ToolError: {said}\n")
 
 
-def test_the_way_comes_from_the_settings_and_an_argument_goes_before(
+def test_tool_errors_comes_from_the_settings_unless_it_is_an_argument(
     env: BaseEnvironment, configure: Callable[[str], None]
 ) -> None:
     code = calls("one", "n=1")

@@ -1,4 +1,4 @@
-"""The variables of a script, on shells of each kind and in targets that lack what is needed."""
+"""The environment variables of a script, on shells of each kind and in poor targets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AWKWARD = "a\nexport LC_AUTH=1\n'\"$HOME`x`\\ \udcff\udc81\udc88\n"
 
 
 class BashForSh(LocalEnvironment):
-    """This machine as one where `sh` is bash, which hands on what dash drops: variables with names of any kind."""
+    """This machine with bash as `sh`. Unlike dash, bash passes on variables with names of any kind."""
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         return super().open_stream(["/bin/bash", *argv[1:]], terminal)

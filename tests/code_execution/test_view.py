@@ -1,4 +1,4 @@
-"""A script sees what `python3 script.py` sees. What is another on purpose is listed in `targets.script_views`."""
+"""A script has the same view as in `python3 script.py`. `targets.script_views` lists intended differences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOME_ENDS = (
 
 
 def usual_pythons() -> list[str]:
-    """Return the oldest and the newest Python of this machine that scripts run on. All of them are in `tests_long`."""
+    """Return the oldest and the newest supported Python of this machine. `tests_long` runs all of them."""
     found = [each for each in pythons() if version_of(each) >= OLDEST]
     return [found[0], found[-1]]
 
@@ -100,7 +100,7 @@ def test_a_python_that_is_too_old_is_passed_over(env: BaseEnvironment, tmp_path:
 def test_a_script_may_have_ended_before_there_is_a_socket(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(env, "/bin/false", str(tmp_path / "venv"))  # behind which a Python is tried out, and has a keeper
+    use(env, "/bin/false", str(tmp_path / "venv"))  # makes the call try out a Python, with a supervisor
     begin = Run._prepare_during_start
 
     def late(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The output of scripts and tools as a model gets it, and what a script itself gets."""
+"""The output of scripts and tools for a model, with secrets and controls hidden, and for a script, unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands and scripts cost here, in round trips, streams, threads and imports; tests_long/cost has more."""
+"""The cost of local commands and scripts in round trips, streams, threads and imports. tests_long/cost has more."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from environments.conformance.check import wait_until
 from environments.local import LocalEnvironment
 
 SHELLS = 3
-"""The session's, one for what runs beside it, and one that is opened soon to end others."""
+"""The session's shell, one for one-shots, and one to kill processes, opened soon."""
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def traffic() -> Iterator[Traffic]:
 
 @pytest.fixture
 def env(traffic: Traffic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnvironment]:
-    """One whose shells are all there."""
+    """An environment with all shells open."""
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     with create_environment("local", cwd=str(tmp_path)) as made:
         made.execute("true")
         made.execute_oneshot("true")
-        made.prepare()  # which waits until each of them can be used
+        made.prepare()  # waits until each of them is ready
         assert wait_until(lambda: traffic.streams == SHELLS, 60)
         yield made
 

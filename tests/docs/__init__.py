@@ -1,1 +1,1 @@
-"""What is known of the documents, for the tests of them."""
+"""The documents, for tests of them."""

@@ -1,11 +1,11 @@
 """The documents, and the examples in them.
 
-An example is a fenced block, which runs alone. A comment in the line above may mark it:
+An example is a fenced block. Each runs alone. A comment in the line above may mark the block:
 
 - `<!-- not run: REASON -->`: the example is not run. The reason is one of `REASONS`.
-- `<!-- printed -->`: the block is the output of the example above it; `...` stands for any text within a line.
+- `<!-- printed -->`: the block is the output of the example above; `...` stands for any text within a line.
 
-A file that a shell example needs is made in that example, by a here-document: `cat >report.py <<'EOF'`.
+A shell example makes its files itself, by a here-document: `cat >report.py <<'EOF'`.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class Example:
 
     @property
     def reason(self) -> str | None:
-        """The reason why it is not run; None if it is run."""
+        """The reason for not running the example; None for one to run."""
         return self.mark.removeprefix("not run: ") if self.mark.startswith("not run: ") else None
 
     @property
     def is_output(self) -> bool:
-        """True for the output of the example above it."""
+        """True for the output of the example above."""
         return self.mark == "printed"
 
     @property
     def place(self) -> str:
-        """Its file and line."""
+        """The example's file and line."""
         return f"{self.document}:{self.line}"
 
 
@@ -74,7 +74,7 @@ def name_of(document: Path) -> str:
 
 
 def given_to(document: Path) -> Path:
-    """Return the path of the file that makes what a document takes for granted."""
+    """Return the path of the file that prepares a document's examples."""
     words = document.relative_to(ROOT).with_suffix("").as_posix().replace("/", "_").replace("-", "_")
     return GIVEN / f"{words}.py"
 
@@ -95,7 +95,7 @@ def examples_of(document: Path) -> list[Example]:
 
 
 def pages() -> list[str]:
-    """Return the documents that have an example which is run."""
+    """Return the documents with an example to run."""
     return [
         name_of(document)
         for document in DOCUMENTS

@@ -1,10 +1,10 @@
 """Run the examples of a document: `python -m docs.run_page docs/commands.md`.
 
-Each example runs alone, as for a reader who copies one block into an empty file or shell: a process of its own, in an
-empty working directory, with a `HERMES_HOME` that sets the tests' images. A `<!-- printed -->` block is compared with
-the output of the example above it. The file of the document's name in `given/` runs once before them. It may start
-what the page takes for granted, such as a host, replace words of the examples (`replaced`), set variables in
-`os.environ`, and put what is to be closed on `stack`. It gives no names and no files to the examples.
+Each example runs alone, like a block copied into an empty file or shell: a new process, in an empty working directory,
+with the tests' images set in `HERMES_HOME`. A `<!-- printed -->` block is compared with the output of the example
+above. The file of the document's name in `given/` runs once before the examples. The file may start servers for the
+page, replace words of the examples (`replaced`), set variables in `os.environ`, and push cleanups on `stack`. It gives
+no names and no files to the examples.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the documents say of settings, backends and checks is what there is."""
+"""The documents agree with the settings, measurements and files."""
 
 from __future__ import annotations
 

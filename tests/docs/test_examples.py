@@ -1,6 +1,6 @@
-"""The examples of the documents can be read, and each that is not run has its reason.
+"""The examples of the documents are well-formed, and each excluded one has a reason.
 
-They are run in tests_long/docs, and README's in e2e/docs.
+tests_long/docs runs the examples, and e2e/docs README's.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def test_every_example_can_be_read_in_its_language() -> None:
     assert [example.place for example in EXAMPLES if not can_be_read(example)] == []
 
 
-def test_no_block_is_overlooked() -> None:
+def test_every_fence_is_parsed_as_a_block() -> None:
     fences = sum(len(re.findall(r"^ *(```|~~~)", document.read_text(), re.MULTILINE)) for document in DOCUMENTS)
     assert fences == 2 * len(EXAMPLES)
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_names_a_known_language() -> None:
     assert [it.place for it in EXAMPLES if it.language not in LANGUAGES] == [], f"a fence names one of {LANGUAGES}"
 
 
@@ -47,5 +47,5 @@ def test_an_example_that_is_not_run_has_one_of_the_known_reasons() -> None:
     assert {it.reason for it in EXAMPLES} - {None} == REASONS
 
 
-def test_what_is_given_to_a_page_is_given_to_one_that_there_is() -> None:
+def test_each_preparation_belongs_to_an_existing_page() -> None:
     assert set(GIVEN.glob("*.py")) <= {given_to(document) for document in DOCUMENTS}

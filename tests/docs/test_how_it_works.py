@@ -14,13 +14,13 @@ PAGES = [(ROOT / f"docs/{name}.md").read_text() for name in ("how-it-works", "ad
 TEXT = PAGES[0]
 FILE_ENDINGS = {"py", "md", "yaml", "toml", "json", "svg", "tmp", "pyc"}
 OTHERS = {"env", "asyncio", "terminal", *PACKAGES}
-"""Words before a point that are no class and no module of ours."""
+"""Words before a point other than our classes and modules."""
 THEIRS = {"SecretStr"}
 MOST_WORDS = 3_000
 
 
 def members() -> dict[str, set[str]]:
-    """The functions and classes of each module, by its name, and the methods and base classes of each class."""
+    """Return the functions and classes of each module, by name, and the members of each class."""
     found: dict[str, set[str]] = defaultdict(set)
     for file in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
         tree = ast.parse(file.read_text())
@@ -33,7 +33,7 @@ def members() -> dict[str, set[str]]:
 
 
 def names_in(text: str) -> set[tuple[str, str]]:
-    """The pairs `Class.method` and `module.function` that stand as code outside of blocks."""
+    """Return the pairs `Class.method` and `module.function` in code spans outside of blocks."""
     prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
     pairs = re.findall(r"`(\w+)\.(\w+)[^`.]*`", prose)
     return {(owner, name) for owner, name in pairs if name not in FILE_ENDINGS and owner not in OTHERS}
@@ -66,5 +66,5 @@ def test_the_drawing_of_the_rooms_is_made_from_the_imports_of_today() -> None:
     assert script["picture"]() == script["PICTURE"].read_text(), "make docs draws it anew"
 
 
-def test_the_page_is_short() -> None:
+def test_how_it_works_is_short() -> None:
     assert len(TEXT.split()) <= MOST_WORDS

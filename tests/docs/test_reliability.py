@@ -1,4 +1,4 @@
-"""docs/reliability.md: each line of the contract with its checks, its tests and the faults that are injected for it."""
+"""docs/reliability.md: each line of the contract with its checks, tests and injected faults."""
 
 from __future__ import annotations
 

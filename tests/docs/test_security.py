@@ -1,4 +1,4 @@
-"""Every claim of docs/security.md names a test that there is, in a ring that CI runs."""
+"""Every claim of docs/security.md names an existing test, in a ring of CI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 _NAME = re.compile(r"`(test_\w+|\w+_\w+_\w+_\w+)`")
 _TABLE = re.compile(r"^\|.*\| test \|\n\|[-|]+\|\n((?:\|.*\n)+)", re.MULTILINE)
 NO_PROMISE = {"| `local` | none: commands run as you | |", "| `modal`, `daytona` | the service's own sandbox | |"}
-"""Rows without a claim of ours."""
+"""Rows without a claim."""
 
 
 def named_in(*rings: str) -> set[str]:
@@ -43,7 +43,7 @@ def test_every_row_of_a_claim_names_a_test_that_ci_runs() -> None:
     assert [line for line in lines if not run & set(_NAME.findall(line))] == []
 
 
-def test_the_figures_are_those_of_the_code() -> None:
+def test_security_states_the_limits_of_the_code() -> None:
     assert (SCRIPT_GRACE, ENDING_LIMIT + REMOVAL_LIMIT - SCRIPT_GRACE) == (5, 5)
     for claim in (
         "within its limit, 5 s of grace and 5 s",

@@ -1,4 +1,4 @@
-"""Every message that docs/troubleshooting.md quotes is in the code."""
+"""Every quoted message in docs/troubleshooting.md is in the code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docs.words import ROOMS
 
 
 def text_of(node: ast.AST) -> str:
-    """Return a string of the code, with `…` for each part that is filled in."""
+    """Return a string of the code, with `…` for each placeholder."""
     if isinstance(node, ast.JoinedStr):
         return "".join(text_of(part) for part in node.values)
     return str(node.value) if isinstance(node, ast.Constant) else "…"

@@ -1,6 +1,6 @@
-"""Count the words of the code: `python -m docs.words [ROOM...]` lists each file that has something to rewrite.
+"""Count the words of the code: `python -m docs.words [ROOM...]` lists each file with sentences to rewrite.
 
-The rules stand in CONTRIBUTING.md. A sentence whose subject is a pronoun leaves its reader to guess the subject.
+The rules stand in CONTRIBUTING.md. With a pronoun as the subject of a sentence, the reader has to guess the subject.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _BARE = {"object", "NamedTuple", "Protocol", "Enum", "Generic", "ABC", "Exception", "StrEnum", "TypedDict"}
-"""Base classes without methods of their own that a public method could override."""
+"""Base classes without own public methods to override."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class File:
 
     @cached_property
     def foreign(self) -> set[str]:
-        """The names that are imported from other packages."""
+        """The names imported from other packages."""
         found = [it for it in ast.walk(self.tree) if isinstance(it, ast.ImportFrom) and not it.level]
         away = [it for it in found if str(it.module).split(".")[0] not in ROOMS]
         return {name.asname or name.name for it in away for name in it.names}
@@ -86,7 +86,7 @@ class File:
 
 
 def _string(node: ast.AST) -> str:
-    """Return the text of a statement that is a string, such as a docstring or the comment below a name."""
+    """Return the text of a string statement, such as a docstring or the comment below a name."""
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     return node.value.value if is_text else ""
 
@@ -112,7 +112,7 @@ def classes(of: list[File]) -> dict[str, list[tuple[File, ast.ClassDef]]]:
 
 
 def doubled(of: list[File]) -> dict[str, list[str]]:
-    """Return the public class names that are defined more than once, with the files."""
+    """Return the public class names with more than one definition, with the files."""
     return {
         name: [file.name for file, _ in places]
         for name, places in classes(of).items()
@@ -121,7 +121,7 @@ def doubled(of: list[File]) -> dict[str, list[str]]:
 
 
 def methods(of: list[File]) -> Iterator[tuple[str, _Function, list[_Function | None]]]:
-    """Yield each public method of a public class with its place and the methods it overrides; None for a library's."""
+    """Yield each public method of a public class with its place and its overridden methods; None for a library's."""
     known = classes(of)
 
     def bases(file: File, node: ast.ClassDef) -> Iterator[tuple[File, ast.ClassDef] | None]:
@@ -151,12 +151,12 @@ def _method(node: ast.ClassDef, name: str) -> _Function | None:
 
 
 def _is_variant(method: _Function) -> bool:
-    """Return True for an overload and for a property's setter, which the method beside them documents."""
+    """Return True for an overload and for a property's setter, documented by the method beside them."""
     return any(ast.unparse(it) == "overload" or ast.unparse(it).endswith(".setter") for it in method.decorator_list)
 
 
 def documented_overrides(of: list[File]) -> list[str]:
-    """Return the methods that repeat, in a docstring of their own, what their base class documents."""
+    """Return the methods with a docstring although their base class documents them."""
     return [
         place
         for place, method, overridden in methods(of)
@@ -165,7 +165,7 @@ def documented_overrides(of: list[File]) -> list[str]:
 
 
 def undocumented(of: list[File]) -> list[str]:
-    """Return the public methods of public classes that have no docstring and override nothing."""
+    """Return the public methods of public classes without a docstring and without an overridden method."""
     return [
         place
         for place, method, overridden in methods(of)

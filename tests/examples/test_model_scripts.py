@@ -21,7 +21,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
         yield Project(env, str(folder))
 
 
-def test_what_yaml_files_say_is_collected_as_json(project: Project) -> None:
+def test_matches_in_yaml_files_are_collected_as_json(project: Project) -> None:
     project.put(
         {
             "deploy/web.yaml": "services:\n  web:\n    image: web:1.2\n",

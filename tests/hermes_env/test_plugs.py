@@ -1,4 +1,4 @@
-"""What holds for every plug, told from its text: here its framework is not installed."""
+"""Rules for every plug, checked in its source, without its framework installed."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ PLUGS = sorted(path for path in (ROOT / "hermes_env" / "plugs").glob("*.py") if 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FRAMEWORKS = sorted(BY_NAME)
 THEIR_OWN = ("self", "cls", "super()", "sandbox", "session")
-"""What has names with an underscore that a plug may use: its own, and those that a framework's base classes give it."""
+"""Owners of underscored names for plugs: the plug itself, and base classes of its framework."""
 DOCUMENTED = set(re.findall(r"^::: (\S+)", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
 OURS = ("environments", "code_execution", "hermes_tools", "rpc", "hermes_env")
 PUBLIC = ("environments", "code_execution", "hermes_tools", "hermes_env.aio", "hermes_env.schemas")
-"""The packages whose `__all__` is the interface of this project."""
+"""The packages with the public interface, their `__all__`."""
 INNER = {
     "inspect_ai.py: environments.inventory",
     "harbor.py: environments.errors",
     "sandbox_config.py: environments.registry",
 }
-"""Imports of plugs from modules inside those packages, of names that docs/api.md has."""
+"""Imports of plugs from inner modules of those packages, with their names in docs/api.md."""
 
 
 def undocumented_names(path: Path) -> Iterator[str]:
-    """Names of ours that a file imports, and that docs/api.md does not have."""
+    """Return a file's imported names of this project without an entry in docs/api.md."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OURS):
             names = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -42,7 +42,7 @@ def undocumented_names(path: Path) -> Iterator[str]:
 
 
 def private_attributes(path: Path) -> Iterator[str]:
-    """Attributes with an underscore that a file uses and that are not its own."""
+    """Return the underscored attributes of other objects in a file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Attribute) and (re.match("_[^_]", node.attr) or node.attr == "internal"):
             yield from [f"{path.name}, line {node.lineno}"] * (ast.unparse(node.value) not in THEIR_OWN)
@@ -55,7 +55,7 @@ def test_a_plug_uses_public_names_alone() -> None:
 
 
 def inner_imports(path: Path) -> Iterator[str]:
-    """Imports of a file from this project, other than public names and other plugs."""
+    """Return a file's imports from this project, except public names and other plugs."""
     for node in ast.walk(ast.parse(path.read_text())):
         module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if module in PUBLIC:

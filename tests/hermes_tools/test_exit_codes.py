@@ -80,7 +80,7 @@ def test_the_last_command_says_what_its_exit_code_means() -> None:
     assert [row for row in MEANINGS if row[2] not in str(meaning_of(row[0], row[1]))] == []
 
 
-def test_what_stands_before_may_have_failed_instead_if_it_decided() -> None:
+def test_an_earlier_command_of_a_list_may_have_decided_the_exit_code() -> None:
     unless = "unless a command before its && has failed"
     decided = ["cd a && grep x f", "a && (b; grep x f)", "a && { b; grep x f; }", "a && b | grep x"]
     assert [command for command in decided if not str(meaning_of(command, 1)).endswith(unless)] == []
@@ -89,5 +89,5 @@ def test_what_stands_before_may_have_failed_instead_if_it_decided() -> None:
     assert [command for command in others if not str(meaning_of(command, 1)).endswith(certain)] == []
 
 
-def test_nothing_is_said_where_nothing_is_known() -> None:
+def test_an_unknown_exit_code_has_no_meaning() -> None:
     assert [row for row in UNKNOWN if meaning_of(*row) is not None] == []

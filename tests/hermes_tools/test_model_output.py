@@ -14,7 +14,7 @@ from hermes_tools.process import process
 from hermes_tools.terminal import terminal
 
 
-def test_who_watches_sees_output_while_the_command_runs(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_output_is_passed_on_while_the_command_runs(env: BaseEnvironment, tmp_path: Path) -> None:
     seen: list[str] = []
 
     def go_on_when_seen(text: str) -> None:
@@ -29,7 +29,7 @@ def test_who_watches_sees_output_while_the_command_runs(env: BaseEnvironment, tm
     assert "".join(seen) == "early\nlate\n"
 
 
-def test_what_is_watched_has_no_secrets_and_no_terminal_controls(
+def test_passed_on_output_has_no_secrets_and_no_terminal_controls(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "s3cret-value-0815")

@@ -29,7 +29,7 @@ def _ended(env: BaseEnvironment, command: str) -> str:
     return started
 
 
-def test_its_output_input_and_end_are_at_hand(env: BaseEnvironment) -> None:
+def test_a_process_has_output_input_and_an_end(env: BaseEnvironment) -> None:
     started = _started(env, "echo begun; read -r word; echo got $word; exit 4")
     assert wait_until(lambda: process(env, "log", started)["output"] == "begun\n", 60)
     assert process(env, "poll", started)["output"] == "begun\n"
@@ -40,7 +40,7 @@ def test_its_output_input_and_end_are_at_hand(env: BaseEnvironment) -> None:
     assert process(env, "log", started)["output"] == "begun\ngot this\n"
 
 
-def test_a_list_tells_how_each_one_is(env: BaseEnvironment) -> None:
+def test_the_list_has_the_state_of_each_process(env: BaseEnvironment) -> None:
     assert process(env, "list") == {"processes": []}
     ended, running = _ended(env, "exit 3"), _started(env, "sleep 1000")
     first, second = process(env, "list")["processes"]
@@ -80,7 +80,7 @@ def test_a_wrong_argument_is_an_error_that_says_so(env: BaseEnvironment) -> None
         assert error in process(env, action, ended, **arguments)["error"]
 
 
-def test_a_wait_is_over_in_time_or_at_the_end(env: BaseEnvironment) -> None:
+def test_a_wait_ends_at_its_time_out_or_at_the_processes_end(env: BaseEnvironment) -> None:
     started = _started(env, "sleep 1000")
     for timeout in (0, 0.05):
         waited = process(env, "wait", started, timeout=timeout)
@@ -148,7 +148,7 @@ def test_killing_twice_is_killing_once(env: BaseEnvironment) -> None:
     assert (second["status"], second["output"], second["exit_code"]) == ("killed", "", first["exit_code"])
 
 
-def test_one_that_has_ended_is_not_killed_and_takes_no_input(env: BaseEnvironment) -> None:
+def test_an_ended_process_is_not_killed_and_takes_no_input(env: BaseEnvironment) -> None:
     started = _ended(env, "echo x; exit 3")
     written = process(env, "submit", started, data="x")
     assert written["error"] == "the process has ended and takes no more input"
@@ -158,7 +158,7 @@ def test_one_that_has_ended_is_not_killed_and_takes_no_input(env: BaseEnvironmen
     assert process(env, "log", started)["output"] == "x\n"
 
 
-def test_its_output_outlives_its_target(tmp_path: Path) -> None:
+def test_the_output_of_a_process_outlives_its_target(tmp_path: Path) -> None:
     with backends.per_command(tmp_path) as subject, subject.make() as env:
         started = _started(env, "echo before; sleep 1000")
         assert wait_until(lambda: process(env, "log", started)["output"] == "before\n", 60)
@@ -177,7 +177,9 @@ def test_input_is_sent_as_it_is(env: BaseEnvironment) -> None:
     assert process(env, "wait", started, timeout=60)["output"].split() == ["a", "\\n", "\\0", "b", "\\t", "\\n"]
 
 
-def test_one_that_does_not_read_is_not_waited_for(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_does_not_wait_for_a_process_that_does_not_read(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(background, "WRITE_SECONDS", 0.2)
     started = _started(env, "while [ ! -e go ]; do sleep 0.05; done; wc -c")
     assert "has not read all of this input" in process(env, "write", started, data="x" * 1_000_000)["error"]
@@ -189,7 +191,7 @@ def test_one_that_does_not_read_is_not_waited_for(env: BaseEnvironment, monkeypa
     assert process(env, "wait", started, timeout=60)["output"].strip() == "1000001"
 
 
-def test_those_of_another_environment_are_unknown(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_processes_of_another_environment_are_unknown(env: BaseEnvironment, tmp_path: Path) -> None:
     started = _started(env, "sleep 1000")
     with create_environment("local", cwd=str(tmp_path)) as other:
         assert process(other, "list") == {"processes": []}
@@ -197,7 +199,7 @@ def test_those_of_another_environment_are_unknown(env: BaseEnvironment, tmp_path
     assert process(env, "poll", started)["status"] == "running"
 
 
-def test_cleanup_ends_and_forgets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanup_ends_and_forgets_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "WRITE_SECONDS", 0.2)
     with create_environment("local", cwd=str(tmp_path)) as env:
         started = _started(env, "sleep 1000")
@@ -211,18 +213,18 @@ def test_cleanup_ends_and_forgets_them(tmp_path: Path, monkeypatch: pytest.Monke
         background_process(started)
 
 
-def test_they_do_not_hold_an_environment_that_nobody_holds(tmp_path: Path) -> None:
+def test_processes_do_not_keep_an_unreferenced_environment_alive(tmp_path: Path) -> None:
     env = create_environment("local", cwd=str(tmp_path))
     _ended(env, "true")
     reference = weakref.ref(env)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         del env
-        assert wait_until(lambda: gc.collect() >= 0 and reference() is None)  # its threads end just now
+        assert wait_until(lambda: gc.collect() >= 0 and reference() is None)  # its threads may be ending
     assert any("was not cleaned up" in str(warning.message) for warning in caught)
 
 
-def test_ended_ones_are_forgotten_in_time_and_beyond_a_number(
+def test_ended_processes_are_forgotten_after_a_time_and_beyond_a_number(
     env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (background.KEPT_SECONDS, background.MAX_ENDED) == (30 * 60, 64)
@@ -236,9 +238,9 @@ def test_ended_ones_are_forgotten_in_time_and_beyond_a_number(
         background_process(ended[-1])
 
 
-def test_nothing_holds_a_secret_or_a_control(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_result_holds_a_secret_or_a_terminal_control(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-0123456789abcdef")
-    half, rest = "s''k-01234", "56789abcdef"  # of which the command itself shows none
+    half, rest = "s''k-01234", "56789abcdef"  # the command line itself does not contain it
     started = _started(env, f"printf '\\033[1mthe '{half}; read x; echo {rest} {half}{rest}")
     assert wait_until(lambda: "the" in process(env, "log", started)["output"])
     shown = [process(env, "poll", started), process(env, "log", started)]
@@ -250,6 +252,6 @@ def test_nothing_holds_a_secret_or_a_control(env: BaseEnvironment, monkeypatch: 
     assert shown[3]["output"] == "the [REDACTED:MY_API_KEY] [REDACTED:MY_API_KEY]\n"
 
 
-def test_a_model_has_it_and_a_script_has_not(env: BaseEnvironment) -> None:
+def test_the_process_tool_is_for_models_and_not_for_scripts(env: BaseEnvironment) -> None:
     assert model_tools(env)["process"]("list") == {"processes": []}
     assert "process" not in script_tools(env)

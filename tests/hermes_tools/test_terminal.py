@@ -86,7 +86,7 @@ def test_the_cut_leaves_no_half_of_a_secret(env: BaseEnvironment, monkeypatch: p
         assert "sk-0" not in output and "abcdef" not in output, before
 
 
-def test_controls_take_no_room(env: BaseEnvironment) -> None:
+def test_terminal_controls_do_not_count_towards_the_cap(env: BaseEnvironment) -> None:
     output = terminal(env, r"for n in $(seq 1 4000); do printf '\033[1;31m%s\033[0m\n' $n; done")["output"]
     assert output == "".join(f"{n}\n" for n in range(1, 4001))
 

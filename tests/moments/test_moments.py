@@ -1,6 +1,6 @@
-"""An exception in the caller's thread changes nothing about the next call: on local.
+"""Exceptions in the caller's thread, on local: the next call is right.
 
-e2e/moments tries the same on engines, tests_long/moments every moment of every method.
+e2e/moments runs the same on engines, tests_long/moments every moment of every method.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FOR_BACKENDS = {
     "create", "probe", "settings_class", "list_targets", "start_limits", "files", "prepare", "address",
     "run_beside", "run_in_background", "run_in_session", "known_cwd", "observed_by",
 }  # fmt: skip
-"""Names that a backend or a room above uses, or that no call of a user's can be cut short in."""
+"""Names for backends and rooms above, and methods without an interruptible call of a user."""
 
 
 def test_every_public_method_is_tried() -> None:

@@ -1,4 +1,4 @@
-"""Tools that are awaited: on one loop for each script, cancelled with it."""
+"""Asynchronous tools: one event loop for each script, cancelled at the script's end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def double(number, factor=2):
     return factor * number
 
 
-class Caller:
+class _CallableTool:
     async def __call__(self, number):
         return await double(number)
 
@@ -63,7 +63,7 @@ class Caller:
         return await double(number)
 
 
-class LaterAnswer:
+class _LaterAnswer:
     def __await__(self):
         return double(21).__await__()
 
@@ -73,15 +73,15 @@ class LaterAnswer:
     [
         double,
         functools.partial(double, factor=2),
-        Caller(),
-        Caller().method,
+        _CallableTool(),
+        _CallableTool().method,
         lambda number: double(number, factor=2),
-        lambda number: LaterAnswer(),
+        lambda number: _LaterAnswer(),
         functools.wraps(double)(lambda *args: double(*args, factor=2)),
     ],
     ids=["async def", "partial", "callable object", "method", "returns a coroutine", "returns an awaitable", "wrapped"],
 )
-def test_whatever_is_to_be_awaited_is(open_dispatcher, tool):
+def test_every_kind_of_awaitable_tool_is_awaited(open_dispatcher, tool):
     assert call(open_dispatcher(tool=tool), "tool", 21).result == 42
 
 
@@ -109,7 +109,7 @@ def test_calls_of_one_script_share_a_loop_and_run_side_by_side(open_dispatcher):
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), KeyboardInterrupt("no")])
-def test_what_it_raises_is_its_result_and_the_next_call_works(open_dispatcher, error):
+def test_an_async_tools_error_is_its_result_and_the_next_call_works(open_dispatcher, error):
     async def fail():
         raise error
 
@@ -118,7 +118,7 @@ def test_what_it_raises_is_its_result_and_the_next_call_works(open_dispatcher, e
     assert call(dispatcher, "double", 1).result == 2
 
 
-def test_it_works_in_the_scripts_scope(open_dispatcher):
+def test_an_async_tool_works_in_the_scripts_scope(open_dispatcher):
     async def scopes():
         return [current_scope() is dispatcher.scope, await asyncio.to_thread(current_scope) is dispatcher.scope]
 
@@ -126,7 +126,7 @@ def test_it_works_in_the_scripts_scope(open_dispatcher):
     assert call(dispatcher, "scopes").result == [True, True]
 
 
-def test_closing_cancels_it(open_dispatcher):
+def test_closing_cancels_an_async_tool(open_dispatcher):
     started, seen = threading.Event(), []
 
     async def wait():
@@ -147,7 +147,7 @@ def test_closing_cancels_it(open_dispatcher):
     assert seen == ["cancelled"]
 
 
-def test_what_comes_when_it_is_closed_is_refused_without_a_warning(open_dispatcher):
+def test_a_call_after_the_close_is_refused_without_a_warning(open_dispatcher):
     dispatcher = open_dispatcher(double=double)
 
     def late():
@@ -158,7 +158,7 @@ def test_what_comes_when_it_is_closed_is_refused_without_a_warning(open_dispatch
     assert "the script has ended" in failure(dispatcher, "double", 1)
 
 
-def test_one_that_does_not_let_go_keeps_nobody(open_dispatcher):
+def test_a_tool_that_ignores_its_cancellation_does_not_hold_up_the_close(open_dispatcher):
     started, release = threading.Event(), threading.Event()
 
     async def stubborn():

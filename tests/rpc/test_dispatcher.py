@@ -34,7 +34,7 @@ def add(a, b=1):
 
 
 def failure(dispatcher, tool, *args, **kwargs):
-    """Return what the result of a tool that failed says."""
+    """Return the error in a failed tool's result."""
     answer = call(dispatcher, tool, *args, **kwargs)
     assert answer.error is None
     assert list(answer.result) == ["error"]
@@ -63,7 +63,7 @@ def test_what_does_not_begin_with_the_token_is_never_decoded(monkeypatch):
         assert "token is wrong" in Response.decode(dispatcher.dispatch(line)).error
 
 
-def test_what_is_refused_again_and_again_is_answered_more_slowly(monkeypatch):
+def test_repeated_refusals_are_answered_more_slowly(monkeypatch):
     pauses = []
     dispatcher = make(max_calls=0)
     monkeypatch.setattr(dispatcher._ended, "wait", pauses.append)
@@ -113,7 +113,7 @@ def test_what_is_bound_to_a_tool_is_in_no_stub_and_in_no_error():
     for tool in BOUND:
         dispatcher = make(query=tool)
         assert "sk-live" not in generate_stub({"query": tool}, SOCKET)
-        assert "sk-live" not in call(dispatcher, "query").error  # wrong arguments, named with the right call
+        assert "sk-live" not in call(dispatcher, "query").error  # wrong arguments; the message has the right call
         if not inspect.isfunction(tool):
             assert "sk-live" not in failure(dispatcher, "query", "SELECT 1")
             assert "unexpected keyword argument 'api_key'" in call(dispatcher, "query", "x", api_key="other").error

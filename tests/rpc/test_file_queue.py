@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from targets.script_line import FaultyEnvironment
+from targets.tool_channel import FaultyEnvironment
 
 from environments import CommandResult, EnvironmentLostError, TerminalError
 from environments.conformance.check import wait_until
@@ -23,26 +23,26 @@ def echo(value):
 
 
 @pytest.fixture
-def line(open_line, local_env):
-    return open_line({"echo": echo}, local_env)
+def channel(open_channel, local_env):
+    return open_channel({"echo": echo}, local_env)
 
 
-def put(line, number, content):
-    """Put a request in place the way a script does, without waking anybody who isn't there."""
-    path = line.directory / "rpc" / f"req_{number}"
+def put(channel, number, content):
+    """Write a request as a script does, without a wake-up."""
+    path = channel.directory / "rpc" / f"req_{number}"
     path.with_name(path.name + ".tmp").write_bytes(content)
     path.with_name(path.name + ".tmp").rename(path)
-    wake(line)
+    wake(channel)
 
 
-def wake(line):
-    pipe = os.open(line.directory / "rpc" / "wake", os.O_RDWR | os.O_NONBLOCK)
+def wake(channel):
+    pipe = os.open(channel.directory / "rpc" / "wake", os.O_RDWR | os.O_NONBLOCK)
     os.write(pipe, b"\n")
     os.close(pipe)
 
 
-def answer(line, number):
-    path = line.directory / "rpc" / f"res_{number}"
+def answer(channel, number):
+    path = channel.directory / "rpc" / f"res_{number}"
     wait_for(path.exists)
     content = path.read_bytes()
     return Response.decode(content if content.startswith(b"{") else base64.b64decode(content))
@@ -55,8 +55,8 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def valid(line):
-    return Request("id", "echo", ["ok"], {}, line.token).encode()
+def valid(channel):
+    return Request("id", "echo", ["ok"], {}, channel.token).encode()
 
 
 BAD = {
@@ -82,63 +82,63 @@ def test_the_collector_ends_by_its_pipe_alone_as_its_queue_may_be_removed_file_b
     assert ended.stdout == b"\nnonce end\n"
 
 
-def test_a_bad_request_gets_an_error_and_the_next_one_is_served(line):
+def test_a_bad_request_gets_an_error_and_the_next_one_is_served(channel):
     failed = []
     for number, (content, expected) in enumerate(BAD.values()):
-        put(line, f"{number:06d}", content.replace(b"TOKEN", line.dispatcher.prefix))
-        if expected not in answer(line, f"{number:06d}").error:
+        put(channel, f"{number:06d}", content.replace(b"TOKEN", channel.dispatcher.prefix))
+        if expected not in answer(channel, f"{number:06d}").error:
             failed.append(content)
-    put(line, "000100", valid(line))
-    assert answer(line, "000100").result == "ok"
+    put(channel, "000100", valid(channel))
+    assert answer(channel, "000100").result == "ok"
     assert failed == []
 
 
-def test_a_request_that_is_being_written_is_left_alone(line):
-    (line.directory / "rpc" / "req_000001.tmp").write_bytes(valid(line)[:-10])
-    put(line, "000002", valid(line))
-    assert answer(line, "000002").result == "ok"
-    assert not (line.directory / "rpc" / "res_000001").exists()
+def test_a_request_that_is_being_written_is_left_alone(channel):
+    (channel.directory / "rpc" / "req_000001.tmp").write_bytes(valid(channel)[:-10])
+    put(channel, "000002", valid(channel))
+    assert answer(channel, "000002").result == "ok"
+    assert not (channel.directory / "rpc" / "res_000001").exists()
 
 
-def test_a_request_that_is_no_file_gets_an_error_and_is_removed(line):
-    made = [line.directory / "rpc" / f"req_00000{number}" for number in range(1, 5)]
+def test_a_request_that_is_no_file_gets_an_error_and_is_removed(channel):
+    made = [channel.directory / "rpc" / f"req_00000{number}" for number in range(1, 5)]
     made[0].mkdir()
     os.mkfifo(made[1])
     made[2].symlink_to("/dev/zero")
     made[3].symlink_to("/nowhere")
-    put(line, "000005", valid(line))
-    assert all(answer(line, path.name[-6:]).error for path in made)
-    assert answer(line, "000005").result == "ok"
+    put(channel, "000005", valid(channel))
+    assert all(answer(channel, path.name[-6:]).error for path in made)
+    assert answer(channel, "000005").result == "ok"
     wait_for(lambda: not any(map(os.path.lexists, made)))
 
 
-def test_names_that_are_no_numbers_are_passed_over(line):
+def test_names_that_are_no_numbers_are_passed_over(channel):
     for name in ("req_", "req_x", "req_1 2", "req_-1", "req_$(touch run)", "req_\n000009", "req_000001.tmp"):
-        (line.directory / "rpc" / name).write_bytes(b"x")
-    put(line, "000002", valid(line))
-    assert answer(line, "000002").result == "ok"
-    assert {path.name for path in (line.directory / "rpc").glob("res_*")} == {"res_000002"}
-    assert not (line.directory / "rpc" / "run").exists()
+        (channel.directory / "rpc" / name).write_bytes(b"x")
+    put(channel, "000002", valid(channel))
+    assert answer(channel, "000002").result == "ok"
+    assert {path.name for path in (channel.directory / "rpc").glob("res_*")} == {"res_000002"}
+    assert not (channel.directory / "rpc" / "run").exists()
 
 
-def test_more_requests_than_one_command_brings_are_all_served(open_line, local_env):
-    line = open_line({"echo": echo}, local_env, 100)
+def test_more_requests_than_one_command_brings_are_all_served(open_channel, local_env):
+    channel = open_channel({"echo": echo}, local_env, 100)
     for number in range(30):
-        request = Request(f"id{number}", "echo", [number], {}, line.token).encode()
-        path = line.directory / "rpc" / f"req_{number:06d}"
-        path.with_suffix(".tmp").write_bytes(request)  # as somebody may be looking already
+        request = Request(f"id{number}", "echo", [number], {}, channel.token).encode()
+        path = channel.directory / "rpc" / f"req_{number:06d}"
+        path.with_suffix(".tmp").write_bytes(request)  # the collector may be reading already
         path.with_suffix(".tmp").rename(path)
-    wake(line)
-    answers = [answer(line, f"{number:06d}") for number in range(30)]
+    wake(channel)
+    answers = [answer(channel, f"{number:06d}") for number in range(30)]
     assert [(each.error, each.result) for each in answers] == [(None, number) for number in range(30)]
 
 
-def test_a_request_that_comes_twice_runs_once(open_line, local_env):
+def test_a_request_that_comes_twice_runs_once(open_channel, local_env):
     runs = []
-    line = open_line({"echo": runs.append}, local_env)
-    put(line, "000001", valid(line))
-    put(line, "000002", valid(line))
-    assert answer(line, "000001") == answer(line, "000002")
+    channel = open_channel({"echo": runs.append}, local_env)
+    put(channel, "000001", valid(channel))
+    put(channel, "000002", valid(channel))
+    assert answer(channel, "000001") == answer(channel, "000002")
     assert runs == ["ok"]
 
 
@@ -157,61 +157,61 @@ def writes_answer(command):
     return ">res_" in command
 
 
-def test_an_answer_that_is_refused_by_the_target_is_written_again(open_line, local_env):
+def test_an_answer_that_is_refused_by_the_target_is_written_again(open_channel, local_env):
     refusals = [CommandResult("No space left on device", 1)]
     env = FaultyEnvironment(local_env, lambda c: refusals.pop() if writes_answer(c) and refusals else None)
-    line = open_line({"echo": echo}, env)
-    assert line.run("print(h.echo('again'))") == "again\n"
+    channel = open_channel({"echo": echo}, env)
+    assert channel.run("print(h.echo('again'))") == "again\n"
 
 
-def test_an_answer_that_can_never_be_written_ends_the_scripts_waiting(open_line, local_env, caplog):
+def test_an_answer_that_can_never_be_written_ends_the_scripts_waiting(open_channel, local_env, caplog):
     caplog.set_level(logging.DEBUG)
     runs = []
     env = FaultyEnvironment(local_env, fail_times(3, writes_answer))
-    line = open_line({"echo": lambda value: runs.append(value) or value}, env)
+    channel = open_channel({"echo": lambda value: runs.append(value) or value}, env)
     code = """
     try:
         h.echo("hunter2")
     except h.ToolError as error:
         print(error)
     """
-    assert line.run(code).startswith("echo: the answer can't be read")
+    assert channel.run(code).startswith("echo: the answer can't be read")
     assert runs == ["hunter2"]
     assert "answer 000001 could not be written" in caplog.text
     assert "hunter2" not in caplog.text
 
 
-def test_a_collection_that_fails_once_loses_and_repeats_nothing(open_line, local_env):
+def test_a_collection_that_fails_once_loses_and_repeats_nothing(open_channel, local_env):
     runs = []
     failures = [CommandResult("", 1)]
 
     def intervene(command):
         return failures.pop() if "req_*" in command and failures else None
 
-    line = open_line({"echo": runs.append}, FaultyEnvironment(local_env, intervene))
-    line.run("for n in range(3): h.echo(n)")
+    channel = open_channel({"echo": runs.append}, FaultyEnvironment(local_env, intervene))
+    channel.run("for n in range(3): h.echo(n)")
     assert runs == [0, 1, 2]
 
 
-def test_a_lost_environment_is_recorded_and_ends_the_collecting(open_line, local_env):
+def test_a_lost_environment_is_recorded_and_ends_the_collecting(open_channel, local_env):
     def intervene(command):
         if "req_*" in command:
             raise EnvironmentLostError("the container is gone")
 
-    line = open_line({"echo": echo}, FaultyEnvironment(local_env, intervene))
-    wait_for(lambda: line.transport.failure is not None)
-    assert isinstance(line.transport.failure, EnvironmentLostError)
+    channel = open_channel({"echo": echo}, FaultyEnvironment(local_env, intervene))
+    wait_for(lambda: channel.transport.failure is not None)
+    assert isinstance(channel.transport.failure, EnvironmentLostError)
 
 
-def test_a_queue_that_vanishes_is_recorded_and_ends_the_collecting(line):
-    queue = line.directory / "rpc"
-    queue.rename(line.directory / "elsewhere")
-    pipe = os.open(line.directory / "elsewhere" / "wake", os.O_RDWR)
-    (line.directory / "elsewhere" / "req_000001").write_bytes(valid(line))
+def test_a_queue_that_vanishes_is_recorded_and_ends_the_collecting(channel):
+    queue = channel.directory / "rpc"
+    queue.rename(channel.directory / "elsewhere")
+    pipe = os.open(channel.directory / "elsewhere" / "wake", os.O_RDWR)
+    (channel.directory / "elsewhere" / "req_000001").write_bytes(valid(channel))
     os.write(pipe, b"\n")
     os.close(pipe)
-    wait_for(lambda: line.transport.failure is not None)
-    assert "can no longer be collected" in str(line.transport.failure)
+    wait_for(lambda: channel.transport.failure is not None)
+    assert "can no longer be collected" in str(channel.transport.failure)
 
 
 def test_a_queue_that_is_never_made_is_recorded(tmp_path, local_env):
@@ -222,22 +222,24 @@ def test_a_queue_that_is_never_made_is_recorded(tmp_path, local_env):
     transport.close()
 
 
-def test_without_a_pipe_the_queue_is_looked_at_again_and_again(open_line, local_env):
-    line = open_line({"echo": echo}, local_env, wake=False)
-    assert not (line.directory / "rpc" / "wake").exists()
-    assert line.run("print(h.echo(1), h.echo(2))") == "1 2\n"
+def test_without_a_pipe_the_queue_is_looked_at_again_and_again(open_channel, local_env):
+    channel = open_channel({"echo": echo}, local_env, wake=False)
+    assert not (channel.directory / "rpc" / "wake").exists()
+    assert channel.run("print(h.echo(1), h.echo(2))") == "1 2\n"
 
 
-def test_any_posix_shell_will_do(open_line, local_env):
+def test_any_posix_shell_will_do(open_channel, local_env):
     env = FaultyEnvironment(local_env, lambda command: f"sh -c {shlex.quote(command)}")
-    line = open_line({"echo": echo}, env)
-    assert line.run("print(h.echo(1), len(h.echo('x' * 1_000_000)))") == "1 1000000\n"
+    channel = open_channel({"echo": echo}, env)
+    assert channel.run("print(h.echo(1), len(h.echo('x' * 1_000_000)))") == "1 1000000\n"
 
 
-def test_where_output_does_not_come_as_it_is_printed_each_command_brings_what_there_is_and_ends(open_line, local_env):
+def test_where_output_does_not_come_as_it_is_printed_each_command_brings_what_there_is_and_ends(
+    open_channel, local_env
+):
     env = FaultyEnvironment(local_env, lambda command: None)
-    line = open_line({"echo": echo}, env, streams=False)
-    assert line.run("print(h.echo(1), h.echo('x' * 20_000) == 'x' * 20_000, h.echo(3))") == "1 True 3\n"
+    channel = open_channel({"echo": echo}, env, streams=False)
+    assert channel.run("print(h.echo(1), h.echo('x' * 20_000) == 'x' * 20_000, h.echo(3))") == "1 True 3\n"
     assert sum("req_*" in command for command in env.commands) == 4
 
 
@@ -247,9 +249,9 @@ os.mkfifo = refuse
 """
 WOKEN_EARLY = """
 write = h._write_request
-def write_and_wake(path, line):
+def write_and_wake(path, channel):
     os.close(os.open(path.replace("req_", "claim_"), os.O_RDWR))
-    write(path, line)
+    write(path, channel)
 h._write_request = write_and_wake
 """
 NEVER_WOKEN = """
@@ -261,15 +263,15 @@ select.poll = Never
 """
 
 
-def test_a_script_that_is_not_told_of_its_answers_finds_them(line):
+def test_a_script_without_a_wake_up_finds_its_answers(channel):
     for fault in (NO_PIPES, WOKEN_EARLY, NEVER_WOKEN):
         code = f"{fault}\nprint(h.echo(1), h.echo('x' * 10_000) == 'x' * 10_000, len(h.echo('x' * 100_000)))"
-        assert line.run(code) == "1 True 100000\n", fault
+        assert channel.run(code) == "1 True 100000\n", fault
 
 
-def test_a_request_that_was_brought_is_not_brought_again_though_it_stays_for_long(open_line, local_env):
+def test_a_request_that_was_brought_is_not_brought_again_though_it_stays_for_long(open_channel, local_env):
     runs, release = [], threading.Event()
-    line = open_line({"wait": lambda n: runs.append(n) or release.wait(60), "echo": echo}, local_env)
+    channel = open_channel({"wait": lambda n: runs.append(n) or release.wait(60), "echo": echo}, local_env)
     code = """
     import threading
     waiting = [threading.Thread(target=h.wait, args=(n,)) for n in range(5)]
@@ -277,7 +279,7 @@ def test_a_request_that_was_brought_is_not_brought_again_though_it_stays_for_lon
     print(all(h.echo(n) == n for n in range(20)), flush=True)
     for thread in waiting: thread.join()
     """
-    with line.popen(code) as script:
+    with channel.popen(code) as script:
         assert script.stdout.readline() == "True\n"
         release.set()
         assert script.wait(60) == 0
@@ -305,20 +307,20 @@ def test_what_is_collected_is_refused_where_a_request_or_its_number_never_ends()
         [*CollectedRequests("@").feed("\n@ " + "1" * 1000)]
 
 
-def test_what_is_no_number_is_no_request():
+def test_a_file_without_a_number_is_no_request():
     for number in ("$(touch run)", "1 2", "", "\u00b2", "-1"):
         assert [*CollectedRequests("@").feed(f"\n@ {number}\n{{}}\n@ .\n")] == []
 
 
-def test_requests_by_the_thousand_under_one_id_take_few_threads(open_line, local_env):
+def test_requests_by_the_thousand_under_one_id_take_few_threads(open_channel, local_env):
     release = threading.Event()
-    line = open_line({"wait": lambda: release.wait(60)}, local_env)
-    request = Request("same", "wait", [], {}, line.token).encode()
+    channel = open_channel({"wait": lambda: release.wait(60)}, local_env)
+    request = Request("same", "wait", [], {}, channel.token).encode()
     for number in range(1000):
-        path = line.directory / "rpc" / f"req_{number:06d}"
+        path = channel.directory / "rpc" / f"req_{number:06d}"
         path.with_suffix(".tmp").write_bytes(request)
         path.with_suffix(".tmp").rename(path)
-    wake(line)
+    wake(channel)
 
     def threads_of_calls():
         return [thread.name for thread in threading.enumerate()].count("hermes-rpc-call")
@@ -327,4 +329,4 @@ def test_requests_by_the_thousand_under_one_id_take_few_threads(open_line, local
     time.sleep(1)
     assert threads_of_calls() == MAX_THREADS
     release.set()
-    assert wait_until((line.directory / "rpc" / "res_000000").exists, 60)
+    assert wait_until((channel.directory / "rpc" / "res_000000").exists, 60)

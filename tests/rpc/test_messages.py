@@ -83,7 +83,7 @@ def test_what_json_cannot_carry_is_refused():
 
 
 def test_values_are_counted_in_the_one_encoding_there_is():
-    # Half of this character is a quote, in UTF-16, and what stands behind a quote is not counted.
+    # In UTF-16 half of this character is a quote. After a quote, values are not counted.
     line = f'["\u2200",{"[]," * 300_000}1]'.encode("utf-16-le")
     with pytest.raises(MessageError, match=r"values|UnicodeDecodeError|JSONDecodeError"):
         Request.decode(line)

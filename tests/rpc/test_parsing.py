@@ -13,7 +13,7 @@ from rpc.signatures import parsed
 
 @pytest.fixture
 def other_threads_go_on() -> Iterator[None]:
-    """Has the garbage collector run all the time, and let other threads go on each time."""
+    """Runs the garbage collector all the time, with a switch to other threads each time."""
     thresholds = gc.get_threshold()
 
     def let_go(phase: str, info: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""The relay of tool calls, fed by hand as a boot program feeds it."""
+"""The relay of tool calls, fed like by a boot program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PART = 4000
 
 
 class Process:
-    """Takes what the relay sends, and whether it is paused."""
+    """Records the relay's answers and pauses."""
 
     def __init__(self) -> None:
         self.received: list[bytes] = []
@@ -54,7 +54,7 @@ def request(number: int, tool: str = "echo", *args: object, token: str = "token"
 
 
 def take(relay: Relay, number: int, line: bytes) -> None:
-    """Hand a request on in parts."""
+    """Feed a request in parts."""
     for start in range(0, len(line), PART):
         relay.receive(number, line[start : start + PART], start + PART >= len(line))
 
@@ -289,6 +289,6 @@ os._exit(4)
     began = time.monotonic()
     result = execute_code(code, env=env, tools=tools, transport="relay", timeout=100)
     assert (result.output, result.exit_code) == ("ends", 4)
-    assert time.monotonic() - began < 50  # and has not waited for the call
+    assert time.monotonic() - began < 50  # without a wait for the call
     release.set()
     assert sorted(call.name for call in result.tool_calls) == ["has_called", "wait"]

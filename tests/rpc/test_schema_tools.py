@@ -1,4 +1,4 @@
-"""Tools made of function-calling schemas: signatures, docstrings, what `handle` gets, and what comes back."""
+"""Tools from function-calling schemas: signatures, docstrings, arguments of `handle`, and results."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def schema(**parameters):
 
 @pytest.fixture
 def load_schemas(load):
-    """Load a stub of such tools."""
+    """Loads a stub of schema tools."""
     return lambda schemas, handle: load(**tools_from_schemas(schemas, handle))
 
 
 @pytest.fixture
 def called(load_schemas):
-    """Make a call in a script, and return what `handle` got of it."""
+    """Make a call in a script, and return the arguments of `handle`."""
     got = []
 
     def make(schemas, name, /, *args, **kwargs):
@@ -68,7 +68,7 @@ FORMS = [
 ]
 
 
-def test_each_form_is_taken(called):
+def test_each_form_of_a_schema_is_accepted(called):
     assert [called([form], "search", "x") for form in FORMS] == [("search", {"query": "x", "limit": 10})] * 5
 
 
@@ -105,7 +105,7 @@ def test_a_property_may_have_any_name(called):
     assert called([schema(properties={name: {} for name in names})], "tool", **values) == ("tool", values)
 
 
-def test_others_are_passed_where_the_schema_allows_them(called):
+def test_additional_properties_are_passed_where_the_schema_allows_them(called):
     for additional in (True, {}, {"type": "string"}):
         open_schema = schema(properties={"a": {}}, additionalProperties=additional)
         assert called([open_schema], "tool", 1, other="x") == ("tool", {"a": 1, "other": "x"})

@@ -20,14 +20,14 @@ class Color(enum.IntEnum):
 
 
 def every_kind(a, b=2, /, c=3, d=(4, 5), *rest, e, f=b"f", g=Color.RED, **more):
-    """Return what it was given."""
+    """Return the arguments."""
     return repr((a, b, c, d, rest, e, f, g, sorted(more.items())))
 
 
 def plain(a: int, b: str | None = None, *, c: list[str] = ["x"], d: float = -0.5) -> dict[str, int]:  # noqa: B006
-    """Do it.
+    """Do nothing.
 
-    It's "quoted", with a \\ and \"\"\" in it.
+    This isn't "quoted", with a \\ and \"\"\" inside.
     """
     return repr((a, b, c, d))
 
@@ -65,7 +65,7 @@ def test_a_call_reaches_the_handler_as_if_it_were_direct(load):
 
 @pytest.fixture(params=["return", "raise"])
 def refusal(request, load):
-    """Make a call that is to be refused, either way, and return what is said about it."""
+    """Make a refused call, with errors returned and raised, and return the message."""
 
     def make(call, **handlers):
         stub = load(tool_errors=request.param, **handlers)

@@ -1,4 +1,4 @@
-"""What a script says of its errors, on this Python and the oldest that is here."""
+"""Tracebacks of a script, on this Python and the oldest one here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def search(query: str, limit: int = 5) -> list[str]:
 
 
 def pythons():
-    """Return the Pythons that are here, by version, and start none: a wrapper that chooses one may find none."""
+    """Return the Pythons of this machine by version, without a start: a version manager's wrapper may fail."""
     beside = (str(found) for found in Path(sys.base_prefix).parent.glob("*/bin"))
     path = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path(), *beside])
     places = os.pathsep.join(each for each in path.split(os.pathsep) if "shims" not in Path(each).parts)
@@ -39,12 +39,12 @@ FOUND = pythons()
 PYTHONS = {
     version: FOUND[version] for version in FOUND if version in (f"3.{sys.version_info.minor}", next(iter(FOUND)))
 }
-"""This one and the oldest."""
+"""This Python and the oldest."""
 
 
 @pytest.fixture(params=PYTHONS)
 def said(request, tmp_path):
-    """Run a script and return what it says on standard error, line by line."""
+    """Run a script and return its standard error as lines."""
     python = PYTHONS[request.param]
 
     def run(code, client=REFUSING):
@@ -83,7 +83,7 @@ def test_an_error_has_the_scripts_frames_alone(said, call, client, error):
     assert len([line for line in lines if "Traceback" in line]) == 1
 
 
-def test_in_a_thread_too(said):
+def test_an_error_in_a_thread_has_the_scripts_frames_alone(said):
     lines = said(
         "import threading\nfrom hermes_tools import search\n"
         "thread = threading.Thread(target=lambda: search('x'))\nthread.start(); thread.join()\n"
@@ -107,7 +107,7 @@ def test_an_import_of_what_is_not_there_says_what_there_is(said):
     there = "there are: ToolError, json_parse, retry, search, shell_quote"
     assert lines[-1] == f"ImportError: cannot import name 'nothing' from 'hermes_tools'; {there}"
     assert len(frames(lines)) == 1
-    many = "".join(f"x{n} = {n}\n" for n in range(300))  # so that the name's number takes more than a byte
+    many = "".join(f"x{n} = {n}\n" for n in range(300))  # the name's index takes more than a byte
     lines = said(f"{many}from hermes_tools import serch\n")
     assert lines[-1].endswith(f"'serch' from 'hermes_tools'; {there}; did you mean 'search'?")
 

@@ -1,4 +1,4 @@
-"""What holds on every transport, shown with real scripts."""
+"""Properties of every transport, with real scripts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rpc import Dispatcher, FileQueueTransport, UnixSocketTransport
 
 
 @pytest.fixture(params=["unix", "relay", "file"])
-def open_any(request, open_line):
+def open_any(request, open_channel):
     env = None if request.param == "unix" else request.getfixturevalue("local_env")
-    return lambda max_calls=50, **handlers: open_line(handlers, env, max_calls, relay=request.param == "relay")
+    return lambda max_calls=50, **handlers: open_channel(handlers, env, max_calls, relay=request.param == "relay")
 
 
 def echo(value):
@@ -20,18 +20,18 @@ def echo(value):
 
 
 def test_answers_of_every_size_arrive_whole(open_any):
-    line = open_any(echo=echo)
+    channel = open_any(echo=echo)
     code = """
     print(h.echo({'a': [1, None, 'é']}))
     for size in (0, 1, 1000, 15_000, 20_400, 20_480, 21_000, 50_000, 70_000, 1_000_000):
         text = ("%08d" % size) * (size // 8 + 1)
         assert h.echo(text) == text, size
     """
-    assert line.run(code) == "{'a': [1, None, 'é']}\n"
+    assert channel.run(code) == "{'a': [1, None, 'é']}\n"
 
 
 def test_threads_forks_and_child_processes_each_get_their_own_answers(open_any):
-    line = open_any(max_calls=1000, echo=echo)
+    channel = open_any(max_calls=1000, echo=echo)
     code = """
     import subprocess, threading
     code = "import hermes_tools as h, sys; print(all(h.echo((sys.argv[1], n)) == [sys.argv[1], n] for n in range(5)))"
@@ -51,12 +51,12 @@ def test_threads_forks_and_child_processes_each_get_their_own_answers(open_any):
     for thread in threads: thread.join()
     print(wrong, os.waitpid(fork, 0)[1], child.communicate()[0])
     """
-    assert line.run(code) == "[] 0 b'True\\n'\n"
-    assert line.calls_made == 45
+    assert channel.run(code) == "[] 0 b'True\\n'\n"
+    assert channel.calls_made == 45
 
 
 def test_a_script_that_closes_all_descriptors_goes_on_calling_and_its_own_later_ones_are_left_alone(open_any):
-    line = open_any(echo=echo)
+    channel = open_any(echo=echo)
     code = """
     import socket
     print(h.echo(1))
@@ -80,18 +80,18 @@ def test_a_script_that_closes_all_descriptors_goes_on_calling_and_its_own_later_
     print(os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]), h.echo(6))
     [each.detach() for each in own]
     """
-    assert line.run(code) == "1\n2\n3 4\nuntouched\nuntouched\n5 6\n"
+    assert channel.run(code) == "1\n2\n3 4\nuntouched\nuntouched\n5 6\n"
 
 
 def test_calls_of_a_scripts_threads_run_side_by_side(open_any):
     together = threading.Barrier(20, timeout=30)
-    line = open_any(meet=lambda: together.wait() >= 0)
+    channel = open_any(meet=lambda: together.wait() >= 0)
     code = """
     from concurrent.futures import ThreadPoolExecutor
     with ThreadPoolExecutor(20) as pool:
         print(sum(pool.map(lambda _: h.meet(), range(20))))
     """
-    assert line.run(code) == "20\n"
+    assert channel.run(code) == "20\n"
 
 
 def test_a_call_cut_short_by_a_signal_does_not_shift_the_answers(open_any):
@@ -101,7 +101,7 @@ def test_a_call_cut_short_by_a_signal_does_not_shift_the_answers(open_any):
         release.wait(30)
         return "late"
 
-    line = open_any(slow=slow, echo=lambda value: release.set() or value)
+    channel = open_any(slow=slow, echo=lambda value: release.set() or value)
     code = """
     import signal
     class Cut(Exception): pass
@@ -113,16 +113,16 @@ def test_a_call_cut_short_by_a_signal_does_not_shift_the_answers(open_any):
     except Cut:
         print("cut", h.echo(1), h.echo(2))
     """
-    assert line.run(code) == "cut 1 2\n"
+    assert channel.run(code) == "cut 1 2\n"
 
 
 @pytest.mark.parametrize("open_any", ["unix", "file"], indirect=True)
 def test_closing_twice_and_with_idle_connections_leaves_nothing(open_any):
-    line = open_any(echo=echo)
-    with line.popen("h.echo(1)\nprint('ready', flush=True)\nsys.stdin.read()") as script:
+    channel = open_any(echo=echo)
+    with channel.popen("h.echo(1)\nprint('ready', flush=True)\nsys.stdin.read()") as script:
         assert script.stdout.readline() == "ready\n"
-        line.close()
-        line.close()
+        channel.close()
+        channel.close()
         script.kill()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from targets.script_line import connect, rpc_threads, socket_path
+from targets.tool_channel import connect, rpc_threads, socket_path
 
 from environments.conformance.check import wait_until
 from environments.loop import run
@@ -21,8 +21,8 @@ def waiting(request, monkeypatch):
 
 
 @pytest.fixture
-def line(open_line):
-    return open_line({"echo": lambda value: value})
+def channel(open_channel):
+    return open_channel({"echo": lambda value: value})
 
 
 def answer(connection):
@@ -30,17 +30,17 @@ def answer(connection):
         return Response.decode(reader.readline())
 
 
-def valid(line):
-    return Request("id", "echo", ["ok"], {}, line.token).encode()
+def valid(channel):
+    return Request("id", "echo", ["ok"], {}, channel.token).encode()
 
 
-def test_there_is_no_thread_before_the_first_connection(line):
+def test_there_is_no_thread_before_the_first_connection(channel):
     assert rpc_threads() == []
-    assert line.run("print(h.echo('there'))") == "there\n"
+    assert channel.run("print(h.echo('there'))") == "there\n"
     assert rpc_threads() != []
 
 
-def test_one_that_nobody_calls_costs_one_descriptor_and_closes_it(local_env, tmp_path):
+def test_an_unused_transport_costs_one_descriptor_and_closes_it(local_env, tmp_path):
     before = psutil.Process().num_fds()
     transport = UnixSocketTransport(Dispatcher({}, token="token"))
     run(lambda _: _started(transport, f"{tmp_path}/socket"))
@@ -53,65 +53,65 @@ async def _started(transport, place):
     transport.start(place)
 
 
-def test_the_address_may_be_long(open_line, tmp_path):
-    line = open_line({"echo": lambda value: value}, below="d" * 120)
-    assert len(socket_path(line)) > 108
-    assert line.run("print(h.echo('there'))") == "there\n"
+def test_the_address_may_be_long(open_channel, tmp_path):
+    channel = open_channel({"echo": lambda value: value}, below="d" * 120)
+    assert len(socket_path(channel)) > 108
+    assert channel.run("print(h.echo('there'))") == "there\n"
 
 
-def test_what_is_no_json_gets_an_error_and_the_connection_goes_on(line, connection):
-    connection.sendall(line.dispatcher.prefix + b"\n")
+def test_what_is_no_json_gets_an_error_and_the_connection_goes_on(channel, connection):
+    connection.sendall(channel.dispatcher.prefix + b"\n")
     assert "not JSON" in answer(connection).error
-    connection.sendall(valid(line))
+    connection.sendall(valid(channel))
     assert answer(connection).result == "ok"
 
 
-def test_a_request_sent_again_on_another_connection_runs_once(open_line):
+def test_a_request_sent_again_on_another_connection_runs_once(open_channel):
     runs = []
-    line = open_line({"echo": runs.append})
+    channel = open_channel({"echo": runs.append})
     for _ in range(2):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-            connected.connect(str(Path(socket_path(line)).parent / "socket"))
-            connected.sendall(valid(line))
+            connected.connect(str(Path(socket_path(channel)).parent / "socket"))
+            connected.sendall(valid(channel))
             assert answer(connected).error is None
     assert runs == ["ok"]
 
 
-def test_a_peer_that_leaves_without_reading_harms_nobody(line):
+def test_a_peer_that_leaves_without_reading_harms_nobody(channel):
     for _ in range(5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-            connected.connect(str(Path(socket_path(line)).parent / "socket"))
-            connected.sendall(valid(line))
-    assert line.run("print(h.echo('still there'))") == "still there\n"
+            connected.connect(str(Path(socket_path(channel)).parent / "socket"))
+            connected.sendall(valid(channel))
+    assert channel.run("print(h.echo('still there'))") == "still there\n"
 
 
-def test_connections_without_the_token_are_not_read_for(line):
-    """20 connections on which 10 MB each are said: what was read of them would be 200 MB."""
-    ours = connect(line, 20)
+def test_connections_without_the_token_are_not_read_for(channel):
+    """20 connections announce 10 MB each. Reading them would take 200 MB."""
+    ours = connect(channel, 20)
     try:
         before = psutil.Process().memory_info().rss
         for each in ours:
             each.settimeout(0.01)
             with contextlib.suppress(OSError):
                 each.sendall(b"x" * 10_000_000)
-        assert line.run("print(h.echo('still there'))") == "still there\n"
+        assert channel.run("print(h.echo('still there'))") == "still there\n"
         assert psutil.Process().memory_info().rss - before < 20_000_000
     finally:
         for each in ours:
             each.close()
 
 
-def test_a_call_after_the_end_says_that_the_tools_are_gone(line):
+def test_a_call_after_the_end_says_that_the_tools_are_gone(channel):
     code = """
     try:
         h.echo(1)
     except h.ToolError as error:
         print(error)
     """
-    line.close()
-    assert "echo: the tools can't be reached" in line.run(code)
+    channel.close()
+    assert "echo: the tools can't be reached" in channel.run(code)
 
 
-def test_a_tool_error_can_be_pickled(line):
+def test_a_tool_error_can_be_pickled(channel):
     code = "import pickle\nprint(repr(pickle.loads(pickle.dumps(h.ToolError('why')))))"
-    assert line.run(code) == "ToolError('why')\n"
+    assert channel.run(code) == "ToolError('why')\n"

@@ -51,3 +51,9 @@ class PlainLocal(PersistentShellEnvironment):
     def stop_target(self) -> None:
         if self.has_own_programs:
             self._path.cleanup()
+
+
+class RemotePlainLocal(PlainLocal):
+    """A `PlainLocal` treated as another machine: all file access goes through commands."""
+
+    same_machine = False

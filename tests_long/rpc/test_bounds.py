@@ -23,22 +23,22 @@ def echo(value):
 
 
 @pytest.fixture(params=["unix", "relay", "file"])
-def open_any(request, open_line):
+def open_any(request, open_channel):
     env = None if request.param == "unix" else request.getfixturevalue("local_env")
-    return lambda max_calls=50, **handlers: open_line(handlers, env, max_calls, relay=request.param == "relay")
+    return lambda max_calls=50, **handlers: open_channel(handlers, env, max_calls, relay=request.param == "relay")
 
 
 @pytest.fixture
-def queue_line(open_line, local_env):
-    return open_line({"echo": echo, "wait": threading.Event().wait}, local_env)
+def queue_line(open_channel, local_env):
+    return open_channel({"echo": echo, "wait": threading.Event().wait}, local_env)
 
 
 def memory():
     return psutil.Process().memory_info().rss
 
 
-def wake(line):
-    pipe = os.open(line.directory / "rpc" / "wake", os.O_RDWR | os.O_NONBLOCK)
+def wake(channel):
+    pipe = os.open(channel.directory / "rpc" / "wake", os.O_RDWR | os.O_NONBLOCK)
     os.write(pipe, b"\n")
     os.close(pipe)
 
@@ -47,8 +47,8 @@ def wake(line):
 
 
 def test_ten_megabytes_go_both_ways(open_any):
-    line = open_any(echo=echo)
-    assert line.run("text = 'x\\n' * 5_000_000\nprint(h.echo(text) == text)") == "True\n"
+    channel = open_any(echo=echo)
+    assert channel.run("text = 'x\\n' * 5_000_000\nprint(h.echo(text) == text)") == "True\n"
 
 
 # The dispatcher.
@@ -72,9 +72,9 @@ def test_answers_are_not_kept_beyond_their_share():
 # The socket.
 
 
-def test_unfinished_large_lines_take_no_memory_to_speak_of(open_line):
+def test_unfinished_large_lines_take_no_memory_to_speak_of(open_channel):
     """The script has the token, and begins 30 requests of 31 MB without an end: 930 MB, if all were read."""
-    line = open_line({"echo": echo})
+    channel = open_channel({"echo": echo})
     code = """
     import socket, threading
     def begin():
@@ -92,17 +92,17 @@ def test_unfinished_large_lines_take_no_memory_to_speak_of(open_line):
     for thread in threads: thread.join()
     """
     before = most = memory()
-    with line.popen(code) as script:
+    with channel.popen(code) as script:
         while script.poll() is None:
             most = max(most, memory())
             time.sleep(0.05)
         assert script.stdout.read() == ""
     assert most - before < 150_000_000
-    assert line.run(STILL_THERE) == "still there\n"
+    assert channel.run(STILL_THERE) == "still there\n"
 
 
-def test_a_script_may_have_more_threads_than_connections(open_line):
-    line = open_line({"echo": echo}, max_calls=1000)
+def test_a_script_may_have_more_threads_than_connections(open_channel):
+    channel = open_channel({"echo": echo}, max_calls=1000)
     code = """
     import threading
     together = threading.Barrier(150)
@@ -117,20 +117,20 @@ def test_a_script_may_have_more_threads_than_connections(open_line):
     for thread in threads: thread.join()
     print(wrong)
     """
-    assert line.run(code) == "[]\n"
-    assert line.dispatcher.calls_made == 450
+    assert channel.run(code) == "[]\n"
+    assert channel.dispatcher.calls_made == 450
 
 
-def test_a_script_that_does_not_read_its_answers_keeps_nobody_waiting(open_line):
-    line = open_line({"large": lambda: "x" * 5_000_000}, max_calls=100)
+def test_a_script_that_does_not_read_its_answers_keeps_nobody_waiting(open_channel):
+    channel = open_channel({"large": lambda: "x" * 5_000_000}, max_calls=100)
     ours = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(40)]
     try:
         for number, each in enumerate(ours):
-            each.connect(line.place)
+            each.connect(channel.place)
             each.settimeout(60)
-            each.sendall(Request(f"id{number}", "large", [], {}, line.token).encode())
+            each.sendall(Request(f"id{number}", "large", [], {}, channel.token).encode())
         assert ours[0].recv(10)
-        line.close()
+        channel.close()
     finally:
         for each in ours:
             each.close()

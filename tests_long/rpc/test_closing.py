@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from targets.script_line import FaultyEnvironment
+from targets.tool_channel import FaultyEnvironment
 
 from code_execution import execute_code
 from environments import EnvironmentLostError
@@ -16,17 +16,17 @@ from rpc.relay import MAX_RUNNING
 
 
 @pytest.mark.parametrize("transport", ["unix", "file"])
-def test_closing_does_not_wait_for_a_handler_that_runs_on(open_line, local_env, transport):
+def test_closing_does_not_wait_for_a_handler_that_runs_on(open_channel, local_env, transport):
     started, release = threading.Event(), threading.Event()
 
     def stuck():
         started.set()
         release.wait()
 
-    line = open_line({"stuck": stuck}, None if transport == "unix" else local_env)
-    with line.popen("h.stuck()") as script:
+    channel = open_channel({"stuck": stuck}, None if transport == "unix" else local_env)
+    with channel.popen("h.stuck()") as script:
         assert started.wait(60)
-        line.close()
+        channel.close()
         assert not release.is_set()
         script.kill()
     release.set()
@@ -64,31 +64,31 @@ os._exit(3)
     assert took < 50
 
 
-def test_the_end_of_a_queue_that_is_gone_leaves_nothing_in_the_session_s_directory(open_line, local_env):
-    line = open_line({}, local_env)
+def test_the_end_of_a_queue_that_is_gone_leaves_nothing_in_the_session_s_directory(open_channel, local_env):
+    channel = open_channel({}, local_env)
     here = Path(local_env.cwd)
     before = sorted(here.iterdir())
-    shutil.rmtree(line.directory / "rpc")
-    line.transport.close()
+    shutil.rmtree(channel.directory / "rpc")
+    channel.transport.close()
     assert sorted(here.iterdir()) == before
 
 
-def test_the_end_of_a_queue_that_is_gone_waits_for_nothing(open_line, local_env, monkeypatch):
+def test_the_end_of_a_queue_that_is_gone_waits_for_nothing(open_channel, local_env, monkeypatch):
     """A script's supervisor removes the script's directory, in most cases before the queue is closed."""
-    line = open_line({"echo": lambda value: value}, local_env)
-    assert line.run("print(h.echo(1))") == "1\n"
-    shutil.rmtree(line.directory / "rpc")
+    channel = open_channel({"echo": lambda value: value}, local_env)
+    assert channel.run("print(h.echo(1))") == "1\n"
+    shutil.rmtree(channel.directory / "rpc")
     monkeypatch.setattr("rpc.file_queue.CLOSE_GRACE_SECONDS", 1000)
-    line.transport.close()
+    channel.transport.close()
 
 
-def test_a_queue_that_can_no_longer_be_reached_is_closed_all_the_same(open_line, local_env):
+def test_a_queue_that_can_no_longer_be_reached_is_closed_all_the_same(open_channel, local_env):
     closing = threading.Event()
 
     def intervene(command):
         if closing.is_set():
             raise EnvironmentLostError("gone")
 
-    line = open_line({}, FaultyEnvironment(local_env, intervene))
+    channel = open_channel({}, FaultyEnvironment(local_env, intervene))
     closing.set()
-    line.close()
+    channel.close()

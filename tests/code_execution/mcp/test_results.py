@@ -1,4 +1,4 @@
-"""What an MCP tool returns as bytes, in the target."""
+"""Bytes in the results of MCP tools: they are files in the target."""
 
 from __future__ import annotations
 

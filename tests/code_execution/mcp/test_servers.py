@@ -1,4 +1,4 @@
-"""The MCP servers of config.yaml: started for a script that calls them, and ended with it."""
+"""The MCP servers of config.yaml: started for a script with calls of them, and ended with the script."""
 
 from __future__ import annotations
 

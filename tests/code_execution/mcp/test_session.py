@@ -16,7 +16,7 @@ from environments import BaseEnvironment, SettingsError, TerminalError
 from environments.conformance.check import wait_until
 from hermes_env.aio import aexecute_code
 
-if TYPE_CHECKING:  # which takes a second: only the process that runs these tests imports it
+if TYPE_CHECKING:  # the import takes a second: only the processes of these tests pay
     from mcp import Client
     from mcp.server.mcpserver import MCPServer
 
@@ -72,7 +72,7 @@ def test_a_script_calls_the_tools_of_a_session(env: BaseEnvironment, server: MCP
 
 
 @on_both_loops
-def test_awaited_execute_code_takes_them_too(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
+def test_awaited_execute_code_calls_the_tools_of_a_session(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
     code = "from hermes_tools import add, picture; print(add(1), open(picture()['path'], 'rb').read(4))"
 
     async def use(client: Client) -> ExecutionResult:
@@ -92,7 +92,7 @@ def test_a_call_has_a_limit_of_its_own(env: BaseEnvironment, server: MCPServer, 
     assert result.status == "success"
     assert "error" in result.output and "imed out" in result.output
     begun, cancelled = leave_mark.with_suffix(".begun"), leave_mark.with_suffix(".cancelled")
-    assert wait_until(lambda: begun.exists() == cancelled.exists())  # it may never have begun
+    assert wait_until(lambda: begun.exists() == cancelled.exists())  # the call may never have begun
 
 
 def test_in_the_thread_of_the_sessions_loop_an_error_says_what_to_do(env: BaseEnvironment, server: MCPServer) -> None:
@@ -104,7 +104,7 @@ def test_in_the_thread_of_the_sessions_loop_an_error_says_what_to_do(env: BaseEn
     assert with_session(server, use).output == "1\n"
 
 
-def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server: MCPServer) -> None:
+def test_tools_of_a_session_combine_with_other_tools_in_awaited_calls(env: BaseEnvironment, server: MCPServer) -> None:
     code = (
         "import hermes_tools as t; print(t.here_add(1), t.ours(), hasattr(t, 'here_fail'), 'error' in t.here_picture())"
     )
@@ -118,7 +118,7 @@ def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server:
     assert with_session(server, use).output == "3 7 False False\n"
 
 
-def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, server: MCPServer) -> None:
+def test_session_tools_of_an_ended_loop_are_an_error(env: BaseEnvironment, server: MCPServer) -> None:
     kept = []
 
     async def use(client: Client) -> ExecutionResult:

@@ -26,7 +26,7 @@ from environments.shell.process import OutputSearch, UnreadOutput
 FOREVER = 60.0
 
 
-async def _found(output: UnreadOutput, search: OutputSearch, pieces: Iterable[bytes]) -> str:
+async def _search(output: UnreadOutput, search: OutputSearch, pieces: Iterable[bytes]) -> str:
     """Search output that arrives during the search, piece by piece."""
     looking = spawn(output.take_to(search, FOREVER))
     for piece in pieces:
@@ -35,7 +35,7 @@ async def _found(output: UnreadOutput, search: OutputSearch, pieces: Iterable[by
     return await looking
 
 
-def _on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | bytes, limit: int = 1000) -> None:
+def _run_on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | bytes, limit: int = 1000) -> None:
     """Run a coroutine function on the loop thread, with an output that has some pieces."""
 
     async def with_pieces(_: object) -> None:
@@ -53,7 +53,7 @@ def test_output_is_taken_up_to_the_match(search: OutputSearch) -> None:
         assert await output.take_to(search, 0) == "ab\nc"
         assert output.read_new(final=False) == "de"
 
-    _on_loop(work, "a", "b", "\n", "cd", "e")
+    _run_on_loop(work, "a", "b", "\n", "cd", "e")
 
 
 @pytest.mark.parametrize("search", [OutputSearch("x"), OutputSearch(re.compile("x"))])
@@ -66,18 +66,18 @@ def test_a_search_without_a_match_leaves_the_output(search: OutputSearch) -> Non
             await output.take_to(search, FOREVER)
         assert output.read_new(final=True) == "abc"
 
-    _on_loop(work, "abc")
+    _run_on_loop(work, "abc")
 
 
 @pytest.mark.parametrize("search", [OutputSearch("ü!"), OutputSearch(re.compile("[ü]!"))])
 def test_characters_that_come_in_two_pieces_are_whole(search: OutputSearch) -> None:
     async def work(output: UnreadOutput) -> None:
         pieces = [bytes([byte]) for byte in "\xff ü!ö".encode() + b"\xe6\x97"]
-        assert await _found(output, search, pieces) == "日本\xff ü!"
+        assert await _search(output, search, pieces) == "日本\xff ü!"
         assert output.read_new(final=False) == "ö"
         assert output.read_new(final=True) == "�"
 
-    _on_loop(work, "日本")
+    _run_on_loop(work, "日本")
 
 
 def test_bytes_that_are_no_text_are_counted_as_such() -> None:
@@ -85,7 +85,7 @@ def test_bytes_that_are_no_text_are_counted_as_such() -> None:
         assert (await output.take_to(OutputSearch(re.compile("r.*y")), 0)).endswith(" ready")
         assert output.read_new(final=True) == "�"
 
-    _on_loop(work, b"\xff\xfe\xed\xa0\x80 ready\xff")
+    _run_on_loop(work, b"\xff\xfe\xed\xa0\x80 ready\xff")
 
 
 def test_a_pattern_sees_earlier_output_and_is_searched_once_more_at_the_deadline() -> None:
@@ -93,7 +93,7 @@ def test_a_pattern_sees_earlier_output_and_is_searched_once_more_at_the_deadline
         search = OutputSearch(re.compile(r"^\d{3}$", re.MULTILINE))
         assert await output.take_to(search, 0) == "1\n22\n333"
 
-    _on_loop(work, "1\n22\n333")
+    _run_on_loop(work, "1\n22\n333")
 
 
 @pytest.mark.parametrize("search", [OutputSearch("needle"), OutputSearch(re.compile("n[e]+dle"))])
@@ -111,7 +111,7 @@ def test_output_is_searched_before_it_is_dropped(search: OutputSearch) -> None:
         assert tap.calls == ["pause", "resume"], "without a search the oldest output is dropped"
         assert output.read_new(final=True) == "z" * 100
 
-    _on_loop(work, limit=100)
+    _run_on_loop(work, limit=100)
 
 
 def test_output_without_a_match_is_dropped_and_the_stream_goes_on() -> None:
@@ -122,12 +122,12 @@ def test_output_without_a_match_is_dropped_and_the_stream_goes_on() -> None:
         for _ in range(3):
             output.add(Channel.STDOUT, b"x" * 1000)
             assert tap.calls.pop() == "pause"
-            await _until(lambda: tap.calls)
+            await _wait_until(lambda: tap.calls)
             assert tap.calls.pop() == "resume"
         output.add(Channel.STDOUT, b"needle")
         assert await looking == "x" * 100 + "needle"
 
-    _on_loop(work, limit=100)
+    _run_on_loop(work, limit=100)
 
 
 def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
@@ -142,7 +142,7 @@ def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
         assert tap.calls == ["pause", "resume"]
         assert output.read_new(final=True) == "x" * 100
 
-    _on_loop(work, limit=100)
+    _run_on_loop(work, limit=100)
 
 
 class Slow(OutputSearch):
@@ -158,7 +158,7 @@ class Slow(OutputSearch):
         return super().end_in(data, before, at_once=at_once)
 
 
-async def _until(holds: Callable[[], object]) -> None:
+async def _wait_until(holds: Callable[[], object]) -> None:
     async with asyncio.timeout(FOREVER):
         while not holds():
             await asyncio.sleep(0.001)
@@ -168,29 +168,29 @@ def test_output_that_is_read_during_a_search_is_not_found() -> None:
     async def work(output: UnreadOutput) -> None:
         search = Slow("b")
         looking = spawn(output.take_to(search, FOREVER))
-        await _until(search.begun.is_set)
+        await _wait_until(search.begun.is_set)
         assert output.read_new(final=True) == "ab"
         search.may_end.set()
         output.add(Channel.STDOUT, b"longer b")
         assert await looking == "longer b"
 
-    _on_loop(work, "ab")
+    _run_on_loop(work, "ab")
 
 
 def test_output_that_comes_during_a_search_is_searched_also_if_another_search_has_seen_it() -> None:
     async def work(output: UnreadOutput) -> None:
         search, other = Slow("needle"), OutputSearch(re.compile("never"))
         looking, beside = (spawn(output.take_to(each, FOREVER)) for each in (search, other))
-        await _until(search.begun.is_set)
+        await _wait_until(search.begun.is_set)
         output.add(Channel.STDOUT, b"needle")
-        await _until(lambda: other._seen == len("needle"))
+        await _wait_until(lambda: other._seen == len("needle"))
         search.may_end.set()
         assert await looking == "needle"
         output.end()
         with pytest.raises(EOFError):
             await beside
 
-    _on_loop(work)
+    _run_on_loop(work)
 
 
 def test_a_conversation(env: BaseEnvironment) -> None:

@@ -45,7 +45,7 @@ def parts_in(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob(".hermes*")]
 
 
-def raised(kind: type[Exception], says: str, call: Callable[[], object]) -> bool:
+def raises(kind: type[Exception], says: str, call: Callable[[], object]) -> bool:
     try:
         call()
     except Exception as error:
@@ -74,7 +74,7 @@ def test_a_path_that_is_no_regular_file_is_not_read_and_not_replaced(env: BaseEn
                 (lambda path=path: env.put_file(source, str(path)), there),
                 (lambda path=path: env.get_file(str(source), path), here),
             ):
-                if not (raised(error, reason, act) and raised(error, str(path), act)):
+                if not (raises(error, reason, act) and raises(error, str(path), act)):
                     failed.append((path.name, error))
         assert stat.S_IFMT((tmp_path / name).lstat().st_mode) == kind
         assert (tmp_path / f"link to {name}").is_symlink()

@@ -13,7 +13,7 @@ from environments.output import BoundedCapture, CallbackDecoder, Channel, LiveTe
 from environments.shell.output import Delivery, Outcome, Output
 
 
-def _captured(pieces: list[bytes], limit: int) -> BoundedCapture:
+def _capture(pieces: list[bytes], limit: int) -> BoundedCapture:
     capture = BoundedCapture(limit)
     for piece in pieces:
         capture.add(piece)
@@ -27,7 +27,7 @@ def _captured(pieces: list[bytes], limit: int) -> BoundedCapture:
 )
 def test_head_and_tail_are_kept_whatever_the_pieces(pieces: list[bytes], limit: int) -> None:
     whole = b"".join(pieces).decode()
-    kept = _captured(pieces, limit).text()
+    kept = _capture(pieces, limit).text()
     if len(whole) <= limit:
         assert (kept.text, kept.omitted_bytes) == (whole, 0)
     else:
@@ -40,7 +40,7 @@ def test_head_and_tail_are_kept_whatever_the_pieces(pieces: list[bytes], limit: 
 def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -> None:
     pieces = [bytes([65 + number % 26]) * size for number, size in enumerate(sizes)]
     whole = b"".join(pieces).decode()
-    kept = _captured(pieces, limit).text()
+    kept = _capture(pieces, limit).text()
     assert len(kept.text) == min(len(whole), limit)
     assert len(kept.text) + kept.omitted_bytes == len(whole)
     assert whole.startswith(kept.text[: kept.omitted_at])
@@ -52,7 +52,7 @@ def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -
 def test_a_cut_adds_no_replacement_signs_and_loses_no_count(texts: list[str], limit: int) -> None:
     whole = "".join(texts).encode(errors="surrogatepass").decode(errors="ignore").replace("�", "?")
     data = whole.encode()
-    text = _captured([data], limit).text()
+    text = _capture([data], limit).text()
     assert "�" not in text.text
     assert len(text.text.encode()) + text.omitted_bytes == len(data)
     assert whole.startswith(text.text[: text.omitted_at])
@@ -60,9 +60,9 @@ def test_a_cut_adds_no_replacement_signs_and_loses_no_count(texts: list[str], li
 
 
 def test_the_notice_stands_on_a_line_of_its_own_where_bytes_are_missing() -> None:
-    assert _captured([b"abcdefgh"], 4).text().with_notice("[cut]") == "ab\n[cut]\ngh"
-    assert _captured([b"a\nXXb\n"], 4).text().with_notice("[cut]") == "a\n[cut]\nb\n"
-    assert _captured([b"abcd"], 4).text().with_notice("[cut]") == "abcd"
+    assert _capture([b"abcdefgh"], 4).text().with_notice("[cut]") == "ab\n[cut]\ngh"
+    assert _capture([b"a\nXXb\n"], 4).text().with_notice("[cut]") == "a\n[cut]\nb\n"
+    assert _capture([b"abcd"], 4).text().with_notice("[cut]") == "abcd"
 
 
 def test_the_callback_gets_whole_characters_and_the_rest_at_the_end() -> None:

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
+from targets.processes import processes_with
 from targets.silent_server import silent_server
 from targets.stopped_starts import Stop, by_a_limit, by_cleanup, by_interrupt, by_its_scope, our_threads
 
@@ -74,7 +74,7 @@ def test_a_proxy_command_that_sends_nothing_is_ended(settings, stop: Stop, tmp_p
     with make_environment(settings) as env:
         stop(env, lambda: wait_until(began.exists, 30))
         assert wait_until(lambda: not our_threads(), 30)
-        assert not any(nap in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+        assert not processes_with(nap)
 
 
 def test_a_failed_connection_is_an_error_with_the_setting_to_check(settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""An environment that is awaited, on asyncio and on trio."""
+"""Asynchronous environments, on asyncio and on trio."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_a_transfer_that_is_cancelled_leaves_no_part_and_nothing_open(work
             assert [each for each in psutil.Process().open_files() if each.path.startswith(str(tmp_path))] == []
 
 
-async def test_what_is_awaited_is_in_the_record_as_what_is_not(work: Path, tmp_path: Path) -> None:
+async def test_awaited_calls_have_the_same_record_as_blocking_ones(work: Path, tmp_path: Path) -> None:
     async def refuse(request: CommandRequest) -> str | None:
         return "deny: no" if "refused" in request.command else None
 
@@ -176,7 +176,7 @@ def test_several_event_loops_use_one_after_the_other(anyio_backend: str, work: P
 
 
 class TestCancelled:
-    """What is cancelled is ended in the target before the await returns."""
+    """A cancelled call's processes end in the target before the await returns."""
 
     @on_both_loops
     async def test_a_command_is_ended_with_its_children(self, env: AsyncEnvironment, nap: str) -> None:
@@ -199,7 +199,7 @@ class TestCancelled:
         assert not processes_with(nap)
         assert (await env.execute("echo $KEPT")).output == "1\n"
 
-    async def test_asyncios_own_ways_end_a_command(self, env: AsyncEnvironment, nap: str) -> None:
+    async def test_asyncios_cancel_and_timeout_end_a_command(self, env: AsyncEnvironment, nap: str) -> None:
         task = asyncio.create_task(env.execute(f"sleep {nap}"))
         await until(lambda: processes_with(nap))
         for _ in range(3):
@@ -240,7 +240,7 @@ def test_a_command_whose_event_loop_was_closed_is_ended(run: Callable[..., Any],
     task = loop.create_task(run(env, f"sleep {nap}"))
     loop.run_until_complete(until(lambda: processes_with(nap)))
     loop.close()
-    task._log_destroy_pending = False  # of which asyncio would tell
+    task._log_destroy_pending = False  # or asyncio would log it
     del task
     gc.collect()
     assert wait_until(lambda: not processes_with(nap) and not env.busy, LONG)
@@ -284,7 +284,7 @@ anyio.run(main, backend="{anyio_backend}")
 
 
 class TestCallbacks:
-    """A callback may be a coroutine function, which is awaited on the loop."""
+    """A callback may be a coroutine function, awaited on the loop."""
 
     async def test_output_is_awaited_on_the_loop(self, env: AsyncEnvironment) -> None:
         pieces = []
@@ -297,7 +297,7 @@ class TestCallbacks:
         assert pieces == [("out\n", "stdout", threading.get_ident()), ("err\n", "stderr", threading.get_ident())]
 
     @on_both_loops
-    async def test_what_it_raises_ends_the_command_and_is_raised(self, env: AsyncEnvironment, nap: str) -> None:
+    async def test_an_error_of_a_callback_ends_the_command_and_is_raised(self, env: AsyncEnvironment, nap: str) -> None:
         async def refuse(piece: str) -> None:
             raise LookupError(piece)
 
@@ -306,7 +306,7 @@ class TestCallbacks:
         assert not processes_with(nap)
 
     @on_both_loops
-    async def test_it_is_cancelled_with_the_command(self, env: AsyncEnvironment, nap: str) -> None:
+    async def test_a_callback_is_cancelled_with_its_command(self, env: AsyncEnvironment, nap: str) -> None:
         begun, ended = anyio.Event(), anyio.Event()
 
         async def wait(piece: str) -> None:
@@ -323,7 +323,7 @@ class TestCallbacks:
         assert ended.is_set()
         assert not processes_with(nap)
 
-    async def test_it_may_await_commands_beside_and_is_refused_to_wait_for_itself(self, env: AsyncEnvironment) -> None:
+    async def test_a_callback_may_await_one_shots_and_not_its_own_command(self, env: AsyncEnvironment) -> None:
         outputs = []
 
         async def run(piece: str) -> None:

@@ -1,4 +1,4 @@
-"""What is awaited has the names and parameters of what is not."""
+"""Asynchronous classes have the names and parameters of the blocking ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from environments import BaseEnvironment, EnvironmentSession, Process, create_en
 from hermes_env.aio import AsyncEnvironment, AsyncProcess, AsyncPythonSession, AsyncSession, aexecute_code
 
 FOR_BACKENDS = {"create", "list_targets", "probe", "settings_class"}
-"""What a backend answers."""
+"""Names for backends."""
 FOR_POOLS = {"close_sessions", "is_ready", "renew", "start_limits"}
-"""What a pool asks of it."""
+"""Names for a pool."""
 FOR_TOOLS = {"files", "internal", "model_view"}
-"""What the rooms above use, by way of `sync`."""
+"""Names for the rooms above, reached through `sync`."""
 OF_A_SESSION = {"check_options", "check_process", "run_script"}
-"""What `execute_code` asks of it."""
+"""Names for `execute_code`."""
 AT_ONCE = {"backend", "busy", "closed", "idle_seconds", "name", "pid", "pty", "running", "settings", "touch"}
-"""What takes no time."""
+"""Names that never wait."""
 
 
 def public(kind: type) -> set[str]:
@@ -39,7 +39,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("plain", "awaited", "left_out"), PAIRS)
-def test_every_name_has_its_like_with_the_same_parameters_that_is_awaited(
+def test_every_method_has_an_awaitable_one_with_the_same_parameters(
     plain: type, awaited: type, left_out: set[str]
 ) -> None:
     assert public(plain) - left_out - public(awaited) == set()

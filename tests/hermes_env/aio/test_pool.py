@@ -1,4 +1,4 @@
-"""A pool whose environments are awaited, on asyncio and on trio."""
+"""Asynchronous pools, on asyncio and on trio."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_task_that_is_cancelled_waits_no_longer(work: Path) -> None:
 
 
 @on_both_loops
-async def test_those_who_wait_need_no_thread_each(work: Path) -> None:
+async def test_waiting_leases_need_no_thread_each(work: Path) -> None:
     async with AsyncPool({"backend": "local", "cwd": str(work)}, max=1) as pool:
         async with pool.environment(), anyio.create_task_group() as group:
             before = set(threading.enumerate())

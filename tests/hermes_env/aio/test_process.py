@@ -1,4 +1,4 @@
-"""Commands in the background that are awaited."""
+"""Asynchronous background processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 @on_both_loops
-async def test_it_is_written_to_and_read(env: AsyncEnvironment) -> None:
+async def test_a_process_is_written_to_and_read(env: AsyncEnvironment) -> None:
     process = await env.start("cat; exit 3")
     await process.write("one\ntwo\n")
     assert await process.expect("one\n") == "one\n"

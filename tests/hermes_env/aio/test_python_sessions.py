@@ -1,4 +1,4 @@
-"""A Python that stays, awaited."""
+"""Asynchronous Python sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The coroutines of the loop thread, awaited: no thread for each call, and nothing of the caller's loop on that one."""
+"""Coroutines of the loop thread, awaited without a thread for each call. Each loop keeps its own context."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_commands_that_are_awaited_at_once_need_no_thread_each(env: AsyncE
         group.start_soon(process.wait)
         await process.write("word\n")
         await process.close_stdin()
-        assert len(workers() - before) <= 2  # a pattern is looked for on one
+        assert len(workers() - before) <= 2  # one searches for patterns
 
 
 @on_both_loops
@@ -69,7 +69,7 @@ async def test_a_hook_and_a_plain_command_beside_it_do_not_wait_for_each_other(e
         answered.set()
 
 
-async def test_what_ends_something_waits_for_no_turn(work: Path) -> None:
+async def test_calls_that_end_work_wait_for_no_turn(work: Path) -> None:
     asked, answered = anyio.Event(), anyio.Event()
 
     async def ask(request: CommandRequest) -> None:

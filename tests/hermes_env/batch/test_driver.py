@@ -1,4 +1,4 @@
-"""What becomes of tasks whatever an engine does, by an engine that does what a test says."""
+"""The results of tasks, with scripted results of the engine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def well(task: Task, _: int) -> Result:
 
 
 class Started:
-    """A batch that runs in a thread, on an engine that holds each task until it is ended."""
+    """A batch in a thread. Its engine holds each task until `end`."""
 
     def __init__(
         self, work: object, act: Act | None = None, engine: ScriptedEngine | None = None, **arguments: object
@@ -86,7 +86,7 @@ def test_a_task_is_noted_as_begun_before_it_begins(tmp_path: Path) -> None:
 
 
 class ReportingEngine(ScriptedEngine):
-    """Has an environment ready for a task only when a test says so."""
+    """An engine whose environments are ready on the test's demand."""
 
     def __init__(self, act: Act) -> None:
         super().__init__(act)
@@ -208,7 +208,7 @@ def test_an_interrupt_ends_what_runs_and_leaves_the_rest_for_another_run(start, 
     assert (last.counts, last.earlier, last.ok) == ({"success": 2}, {"success": 3}, True)
 
 
-def test_the_budget_ends_the_whole(tmp_path: Path) -> None:
+def test_the_budget_ends_the_batch(tmp_path: Path) -> None:
     engine = ScriptedEngine(lambda *_: None)
     summary = run_batch(tasks(3), "local", workers=1, engine=lambda _: engine, budget=0.1, out=tmp_path / "out")
     assert (summary.counts, summary.left, summary.stopped) == ({"interrupted": 1}, 2, "budget")
@@ -219,7 +219,7 @@ def test_the_budget_counts_from_the_begin_of_the_first_task(start, tmp_path: Pat
     engine = ReportingEngine(lambda *_: None)
     batch = start(tasks(3), workers=2, budget=0.3, out=tmp_path / "out", engine=engine)
     assert wait_until(lambda: len(engine.waiting) == 2, 30)
-    time.sleep(0.6)  # as an engine that starts slowly
+    time.sleep(0.6)  # like a slow start of the engine
     assert batch.summary is None
     engine.waiting.pop("1")()
     summary = batch.ended()
@@ -291,7 +291,7 @@ def test_results_that_cannot_be_written_end_the_batch(tmp_path: Path, monkeypatc
     assert (again.earlier, again.counts) == ({"success": 3, "lost": 1}, {"success": 96})
 
 
-def test_how_far_it_is_is_told_and_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_progress_is_reported_and_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     told = []
     summary = run_batch(
         tasks(50), "local", engine=lambda _: ScriptedEngine(well), progress=told.append, on_result=lambda _: 1 / 0

@@ -26,7 +26,7 @@ def begun_file(path: Path) -> Path:
 
 
 def killed(journal: Journal) -> None:
-    """Let go of a journal as a process does that is killed: nothing more is written."""
+    """Drop a journal as a killed process does: without another write."""
     journal._results.close()
     journal._marks.close()
 
@@ -34,12 +34,12 @@ def killed(journal: Journal) -> None:
 def statuses(path: Path) -> dict[str, str]:
     results = list(read_results(path))
     found = {result.id: result.status for result in results}
-    assert len(found) == len(results), "a result is there twice"
+    assert len(found) == len(results), "a result occurs twice"
     return found
 
 
 def written(path: Path) -> None:
-    """Write what a run that is killed leaves: two results, and two tasks that have begun."""
+    """Write the files of a killed run: two results, and two begun tasks."""
     journal = Journal(path)
     journal.resume(())
     journal.begin(IDS)
@@ -73,9 +73,9 @@ def test_a_file_that_is_cut_off_anywhere_is_gone_on_with(
     marked = {json.loads(line)["begun"] for line in begun_file(path).read_bytes().split(b"\n")[:-1]}
     journal = Journal(path)
     journal.resume([retry] if retry else [])  # type: ignore[list-item]
-    assert whole - journal.done.keys() <= {IDS[1]}, "only one that is run again loses its result"
+    assert whole - journal.done.keys() <= {IDS[1]}, "only a repeated task loses its result"
     if retry != "lost":
-        assert marked - {IDS[1]} <= journal.done.keys(), "what may have run would run again"
+        assert marked - {IDS[1]} <= journal.done.keys(), "a begun task would run again"
     rest = [name for name in IDS if name not in journal.done]
     journal.begin(rest)
     journal.add([Result(name, "success") for name in rest])
@@ -213,7 +213,7 @@ def test_what_cannot_be_written_is_refused_and_results_are_for_this_user_alone(t
 
 @pytest.fixture
 def small_files() -> Iterator[None]:
-    """Let no file grow beyond some size, as if the disk were full."""
+    """Limit the size of files, in place of a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, before[1]))
     yield
@@ -230,4 +230,4 @@ def test_a_full_disk_is_told_and_leaves_whole_lines(path: Path) -> None:
     assert path.read_bytes().endswith(b"}\n")
     journal.close()
     assert statuses(path) == {"a": "success"}
-    assert begun_file(path).exists(), "that b may have run has to be known"
+    assert begun_file(path).exists(), "b's begin has to be recorded"

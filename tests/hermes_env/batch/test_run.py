@@ -25,7 +25,7 @@ def came(*tasks: dict[str, object], **arguments: object) -> dict[str, Result]:
     return {result.id: result for result in run_batch(tasks, settings, workers=4, **arguments).results}  # type: ignore[arg-type]
 
 
-def test_what_comes_of_commands_and_scripts(tmp_path: Path) -> None:
+def test_results_of_commands_and_scripts(tmp_path: Path) -> None:
     found = came(
         {"id": "command", "command": "echo out; echo err >&2"},
         {"id": "code", "command": "exit 3"},
@@ -161,7 +161,7 @@ def test_python_code_may_be_awaited_and_ends_at_its_time_limit(nap: str) -> None
     assert all_gone(nap)
 
 
-def test_what_is_no_exception_ends_its_task_alone() -> None:
+def test_a_base_exception_ends_its_task_alone() -> None:
     errors = {error.__name__: error for error in (KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)}
 
     def work(env: BaseEnvironment, task: Task) -> None:
@@ -175,7 +175,7 @@ def test_what_is_no_exception_ends_its_task_alone() -> None:
     }
 
 
-def test_python_code_ends_at_its_time_limit_whatever_it_makes_of_that(nap: str) -> None:
+def test_python_code_ends_at_its_time_limit_even_if_it_returns_a_value(nap: str) -> None:
     def work(env: BaseEnvironment, task: Task) -> str:
         env.execute(f"sleep {nap}")
         return "went on"

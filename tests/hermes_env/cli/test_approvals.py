@@ -1,4 +1,4 @@
-"""The rules of config.yaml on the command line: the user at the terminal is asked, and nobody else is."""
+"""Approval rules of config.yaml on the command line: only a user at a terminal is asked."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def test_a_harmless_command_is_not_asked_about(hermes_env: CommandLine) -> None:
     assert hermes_env("exec", "--", "echo ran").stdout == "ran\n"
 
 
-def test_without_a_terminal_it_is_denied_and_says_so(hermes_env: CommandLine) -> None:
+def test_without_a_terminal_a_command_is_denied_with_the_reason(hermes_env: CommandLine) -> None:
     for words in (("exec", "--", "rm -rf ."), ("run", "-")):
         done = hermes_env(*words, stdin="print('ran')")
         assert (done.stdout, done.returncode) == ("", 126)
         assert "needs approval" in done.stderr and "no terminal to ask on" in done.stderr
 
 
-def test_yes_lets_it_run_and_all_other_answers_deny(run_at_terminal: RunAtTerminal, tmp_path: Path) -> None:
+def test_yes_approves_a_command_and_all_other_answers_deny_it(run_at_terminal: RunAtTerminal, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     for typed, code in ((b"n\n", 126), (b"\n", 126), (b"what?\n", 126), (b"\x04", 126), (b"y\n", 0), (b"YES\n", 0)):

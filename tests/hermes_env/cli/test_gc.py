@@ -1,4 +1,4 @@
-"""`hermes-env gc`: what it removes, and what it would remove."""
+"""`hermes-env gc`: removals and dry runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_orphans_are_removed_and_told_and_a_dry_run_removes_nothing(hermes_env, 
     assert target_files.left == ["bbbb.stopped", "elsewhere", "free", "live"]
 
 
-def test_nothing_is_said_to_be_nothing(hermes_env, target_files, monkeypatch) -> None:
+def test_gc_without_orphans_prints_a_message(hermes_env, target_files, monkeypatch) -> None:
     monkeypatch.setattr("environments.inventory.backend_names", list)
     for options in ([], ["--dry-run"]):
         done = hermes_env("gc", *options, TERMINAL_ENV=file_backend.NAME)

@@ -1,4 +1,4 @@
-"""`hermes-env ls`: what it shows of what is found, and of what cannot be looked at."""
+"""`hermes-env ls`: the listing of targets, and listing errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from targets import file_backend
 FILE_BACKEND = ["-b", file_backend.NAME]
 
 
-def test_a_line_says_what_whose_how_old_and_how_large_each_is(hermes_env, target_files) -> None:
+def test_each_line_has_kind_task_owner_age_and_size(hermes_env, target_files) -> None:
     now = time.time()
     target_files.put("aaaa-first", task="build", state="running", use="live", created=now - 11_000, size=1_234_567)
     target_files.put("bbbb-second", use="orphan", created=now - 130, size=999)
@@ -85,7 +85,7 @@ def test_only_a_tasks_own_is_shown_on_request(hermes_env, target_files) -> None:
     ]
 
 
-def test_nothing_is_said_to_be_nothing_and_an_empty_list(hermes_env, target_files) -> None:
+def test_an_empty_listing_is_a_message_and_in_json_an_empty_list(hermes_env, target_files) -> None:
     done = hermes_env("ls", *FILE_BACKEND)
     assert (done.stdout, done.stderr, done.returncode) == ("", "no targets\n", 0)
     assert json.loads(hermes_env("ls", *FILE_BACKEND, "--json").stdout) == []
@@ -98,7 +98,7 @@ def test_names_from_a_target_do_nothing_to_the_terminal(hermes_env, target_files
     assert "[bold]build[/bold]" in done.stdout
 
 
-def test_a_backend_that_is_named_and_cannot_be_looked_at_is_an_error(hermes_env, target_files) -> None:
+def test_a_listing_error_of_a_named_backend_is_an_error(hermes_env, target_files) -> None:
     target_files.put("broken")
     done = hermes_env("ls", *FILE_BACKEND)
     assert (done.stdout, done.returncode) == ("", 125)
@@ -108,7 +108,7 @@ def test_a_backend_that_is_named_and_cannot_be_looked_at_is_an_error(hermes_env,
     assert "did you mean 'docker'?" in done.stderr
 
 
-def test_of_all_backends_one_that_cannot_be_looked_at_is_a_line(hermes_env, target_files, tmp_path: Path) -> None:
+def test_a_listing_error_of_one_backend_is_a_line(hermes_env, target_files, tmp_path: Path) -> None:
     target_files.put("aaaa", task="found before")
     target_files.put("broken")
     done = hermes_env("ls", "--json", TERMINAL_ENV=file_backend.NAME, DOCKER_HOST=f"unix://{tmp_path}/no.sock")

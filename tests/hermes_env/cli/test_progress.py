@@ -1,4 +1,4 @@
-"""A look at backends, as a person at a terminal sees it."""
+"""Progress of queries of backends, on a terminal."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hermes_env.progress import InventoryDisplay
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream with `isatty`."""
 
     def isatty(self) -> bool:
         return True
 
 
 def on_terminal(patch: pytest.MonkeyPatch, patience: float) -> Terminal:
-    """Have standard error be a terminal, where something is shown after some seconds."""
+    """Replaces standard error by a terminal, for progress after some seconds."""
     patch.setattr(progress, "PATIENCE", patience)
     patch.setenv("TERM", "xterm")
     patch.setattr(sys, "stderr", terminal := Terminal())
@@ -35,17 +35,17 @@ def test_one_line_of_a_terminal_names_what_is_still_looked_at(monkeypatch: pytes
         shown.update(["modal"])
         assert wait_until(lambda: "querying modal" in stderr.getvalue(), 60)
     assert "\x1b[2J" not in stderr.getvalue()
-    assert stderr.getvalue().endswith("\x1b[2K"), "the line is gone in the end"
+    assert stderr.getvalue().endswith("\x1b[2K"), "the line is erased at the end"
 
 
-def test_what_is_quick_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_query_shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = on_terminal(monkeypatch, 60.0)
     with InventoryDisplay() as shown:
         shown.update(["docker"])
     assert stderr.getvalue() == ""
 
 
-def test_nothing_is_told_anywhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(sys, "stderr", file := io.StringIO())
     with InventoryDisplay() as shown:

@@ -1,4 +1,4 @@
-"""`hermes-env rm`: what it removes, what it asks, and what it leaves alone."""
+"""`hermes-env rm`: selection of targets, question, and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from targets.command_line import RunAtTerminal
 FILE_BACKEND = ["-b", file_backend.NAME]
 
 
-def test_things_are_removed_by_id_by_name_or_by_how_an_id_begins(hermes_env, target_files) -> None:
+def test_targets_are_removed_by_id_name_or_prefix_of_an_id(hermes_env, target_files) -> None:
     target_files.put("11112222", task="build")
     target_files.put("33334444", name="called")
     target_files.put("5555-and-so-on")
@@ -25,7 +25,7 @@ def test_things_are_removed_by_id_by_name_or_by_how_an_id_begins(hermes_env, tar
     assert target_files.left == ["stays"]
 
 
-def test_a_name_that_means_nothing_or_too_much_is_an_error_and_nothing_is_removed(hermes_env, target_files) -> None:
+def test_an_unknown_or_ambiguous_name_is_an_error_and_nothing_is_removed(hermes_env, target_files) -> None:
     target_files.put("11112222")
     target_files.put("11113333")
     target_files.put("222")
@@ -49,7 +49,7 @@ def test_what_is_in_use_is_refused_by_name_and_removed_by_force(hermes_env, targ
     assert target_files.left == ["idle"]
 
 
-def test_all_is_what_nobody_uses_and_a_task_has_its_own(hermes_env, target_files) -> None:
+def test_all_removes_unused_targets_and_task_those_of_a_task(hermes_env, target_files) -> None:
     target_files.put("busy", use="live", task="build")
     target_files.put("idle", task="build")
     target_files.put("left", use="orphan", task="other")
@@ -65,7 +65,7 @@ def test_all_is_what_nobody_uses_and_a_task_has_its_own(hermes_env, target_files
     assert target_files.left == []
 
 
-def test_what_cannot_be_removed_is_told_and_the_rest_is_removed(hermes_env, target_files) -> None:
+def test_a_removal_error_is_reported_and_the_rest_is_removed(hermes_env, target_files) -> None:
     for name in ("first", "locked", "last"):
         target_files.put(name)
     done = hermes_env("rm", *FILE_BACKEND, "--all")
@@ -74,7 +74,7 @@ def test_what_cannot_be_removed_is_told_and_the_rest_is_removed(hermes_env, targ
     assert target_files.left == ["locked"]
 
 
-def test_what_to_remove_is_said_in_one_way(hermes_env, target_files) -> None:
+def test_ids_task_and_all_exclude_each_other(hermes_env, target_files) -> None:
     target_files.put("name", task="build")
     for words in ([], ["name", "--all"], ["--task", "build", "--all"]):
         done = hermes_env("rm", *FILE_BACKEND, *words)

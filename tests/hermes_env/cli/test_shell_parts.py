@@ -1,4 +1,4 @@
-"""What is taken out of what is typed, and what is known of what is shown, however it is cut into pieces."""
+"""Parsers of an interactive shell's input and output, with the data cut anywhere."""
 
 from __future__ import annotations
 

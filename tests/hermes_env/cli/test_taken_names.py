@@ -1,4 +1,4 @@
-"""A user's own modules that have the names of packages of ours."""
+"""A user's modules with the names of packages of this project."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_module_that_has_taken_a_name_is_named(tmp_path: Path, monkeypatch: 
                 assert conflict["shadowed_package"]().startswith(f"{taken} has taken the name {name!r}")
 
 
-def test_the_command_line_and_a_program_that_imports_us_tell_of_it(tmp_path: Path) -> None:
+def test_the_command_line_and_an_importing_program_name_the_module(tmp_path: Path) -> None:
     taken = tmp_path / "rpc.py"
     taken.touch()
     done = subprocess.run(
@@ -43,16 +43,14 @@ def test_the_command_line_and_a_program_that_imports_us_tell_of_it(tmp_path: Pat
     assert done.stderr.splitlines()[-1].startswith(f"ImportError: {taken} has taken the name 'rpc'")
 
 
-def test_in_a_target_such_names_in_the_sessions_directory_are_in_nobodys_way(
-    hermes_env: CommandLine, tmp_path: Path
-) -> None:
+def test_taken_names_in_a_targets_working_directory_are_harmless(hermes_env: CommandLine, tmp_path: Path) -> None:
     for name in [*PACKAGES, "json", "socket", "threading"]:
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('this is not what was meant')")
     script = tmp_path / "there" / "script.py"
     script.parent.mkdir()
     script.write_text("from hermes_tools import terminal; print(terminal('echo hi')['output'])")
     for transport in ("auto", "file"):
-        # `run` itself starts elsewhere, and has the directory as its target's.
+        # `run` starts in another directory. This one is the target's working directory.
         words = ["run", "--cwd", str(tmp_path), "--transport", transport, str(script)]
         done = hermes_env(*words, folder=script.parent)
         assert (done.stdout.strip(), done.returncode) == ("hi", 0), done.stderr

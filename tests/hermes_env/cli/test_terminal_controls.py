@@ -1,4 +1,4 @@
-"""What of a target's output reaches the user's terminal, which is a real pseudo-terminal here."""
+"""Terminal controls in a target's output, on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RAW = "\x1b]0;owned\x07\x1b]52;c;c3RvbGVu\x07\x1b[2J\x1b[31mred\x1b[0m \x07end\r
 
 @pytest.fixture
 def on_terminal(variables: dict[str, str], tmp_path: Path) -> OnTerminal:
-    """Runs the command line with a terminal for its output and its errors; returns all that the terminal got."""
+    """Runs the command line with a terminal as standard output and error; returns the terminal's data."""
 
     def run(*words: str) -> str:
         with terminal_shown() as (terminal, shown), Path("/dev/null").open("rb") as nothing:

@@ -1,4 +1,4 @@
-"""What `-v` and `-vv` show on standard error."""
+"""Steps with `-v` and the log with `-vv`, on standard error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from targets.command_line import CommandLine
 
 
-def test_two_show_the_log_wherever_they_stand_and_one_shows_none(hermes_env: CommandLine) -> None:
+def test_vv_shows_the_log_in_any_position_and_v_does_not(hermes_env: CommandLine) -> None:
     for words in (["-vv", "exec"], ["exec", "-vv"], ["-v", "exec", "-v"]):
         done = hermes_env(*words, "-n", "echo", "a secret command")
         assert (done.stdout, done.returncode) == ("a secret command\n", 0)
@@ -23,7 +23,7 @@ def test_the_log_holds_no_secret_and_no_control_of_a_terminal() -> None:
 
     from hermes_env.cli.debug_log import log_to_stderr
 
-    logger = logging.getLogger("environments.of_somebody_else")  # which takes out nothing itself
+    logger = logging.getLogger("environments.of_somebody_else")  # a logger without redaction of its own
     level = logging.getLogger("environments").level
     with pytest.MonkeyPatch.context() as patch:
         shown = io.StringIO()

@@ -1,4 +1,4 @@
-"""Every wrong argument: one line in the words of this project, and the exit code of its kind."""
+"""Wrong arguments: one line in the project's own words, and an exit code."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ WRONG = [
     ("rm abc --all", USAGE, "rm: give either names, or --task, or --all; see `hermes-env rm --help`"),
     ("rm --task t --all", USAGE, "rm: give either names, or --task, or --all; see `hermes-env rm --help`"),
 ]
-"""The command line, its exit code, and what it writes to standard error behind `hermes-env: `."""
+"""Command line, exit code, and the line on standard error after `hermes-env: `."""
 WRONG_SETTINGS = [
     (
         "terminl: {env: docker}",
@@ -248,7 +248,7 @@ FILES = {
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path) -> None:
-    """The files that the command lines name."""
+    """The files named in the command lines."""
     for name, data in FILES.items():
         (tmp_path / name).write_bytes(data)
 

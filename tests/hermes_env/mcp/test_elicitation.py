@@ -18,7 +18,7 @@ ASKED = "touch asked for; echo done"
 
 
 class User:
-    """Answers what a client asks, one after the other."""
+    """Answers a client's elicitations in turn."""
 
     def __init__(self, *answers: str | None) -> None:
         self.asked: list[str] = []
@@ -45,7 +45,7 @@ async def _result(client: Client, command: str = ASKED) -> dict[str, Any]:
 DENIED = {"output": "", "exit_code": 126, "error": "denied: it was not approved (a rule names it (touch asked*))"}
 
 
-def test_a_client_that_can_ask_is_asked_each_time_or_once_for_the_session(web_server: WebServer) -> None:
+def test_a_client_with_elicitation_is_asked_each_time_or_once_for_the_session(web_server: WebServer) -> None:
     user = User("allow once", "deny", None, "allow for this session", "deny")
 
     async def test() -> None:
@@ -78,7 +78,7 @@ def test_a_scripts_tool_call_is_asked_about_too(web_server: WebServer) -> None:
     ]
 
 
-def test_with_a_client_that_cannot_ask_it_is_denied(web_server: WebServer) -> None:
+def test_a_client_without_elicitation_gets_a_denial(web_server: WebServer) -> None:
     async def test() -> None:
         async with web_server.client() as client:
             assert "the client has no way to ask for it" in (await _result(client))["error"]

@@ -82,14 +82,14 @@ def test_the_official_client_finds_the_protocol_whichever_it_begins_with(web_ser
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_what_is_no_message_is_refused_and_the_server_goes_on(web_server: WebServer) -> None:
+def test_an_invalid_message_is_refused_and_the_server_goes_on(web_server: WebServer) -> None:
     no_messages = ["", "{", "[]", "null", '"text"', "[" * 100_000, "\x00\xff"]
     for body in [*no_messages, '{"jsonrpc": "2.0", "method": 7, "id": 1}']:
         assert request(web_server.url, body.encode("latin-1"), TOKEN)[0] == 400, body[:50]
     assert request(web_server.url, INITIALIZE, TOKEN)[0] == 200
 
 
-def test_a_session_that_is_not_there_and_a_path_that_is_none_are_not_found(web_server: WebServer) -> None:
+def test_an_unknown_session_and_an_unknown_path_are_not_found(web_server: WebServer) -> None:
     call = call_of("terminal", command="true")
     assert request(web_server.url, call, TOKEN, Mcp_Session_Id="0" * 32)[0] == 404
     assert request(web_server.url, call, TOKEN)[0] == 400
@@ -102,7 +102,7 @@ def _refusal(*words: str, token: str | None = TOKEN) -> str:
     return done.stderr
 
 
-def test_strangers_that_ask_for_nothing_keep_no_client_out(web_server: WebServer) -> None:
+def test_idle_connections_keep_no_client_out(web_server: WebServer) -> None:
     connection, response = open_request(web_server.url, INITIALIZE, TOKEN)
     response.read()
     wire, first = connection.sock, response.headers["mcp-session-id"]
@@ -112,7 +112,7 @@ def test_strangers_that_ask_for_nothing_keep_no_client_out(web_server: WebServer
             assert status == 200
             session = headers["mcp-session-id"]
             assert request(web_server.url, "", TOKEN, method="DELETE", Mcp_Session_Id=session)[0] == 200
-        # Neither do they close the connection of a client that pauses.
+        # A pausing client's connection is also kept.
         connection.request("DELETE", "/mcp", headers={"Authorization": f"Bearer {TOKEN}", "Mcp-Session-Id": first})
         assert (connection.getresponse().status, connection.sock is wire) == (200, True)
 
@@ -143,7 +143,7 @@ def test_the_token_is_in_no_variable_that_other_processes_are_shown(web_server: 
     assert b"HERMES_HOME=" in shown and TOKEN.encode() not in shown
 
 
-def test_what_cannot_be_is_said_before_any_client_comes() -> None:
+def test_impossible_options_are_an_error_before_any_client_connects() -> None:
     for words, error in (
         (["--http", "nowhere"], "--http nowhere: it should be HOST:PORT"),
         (["--http", "127.0.0.1:99999"], "--http 127.0.0.1:99999: it should be HOST:PORT"),
@@ -162,7 +162,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
 
 
 def _status_of(headers: dict[str, str]) -> int:
-    """Return what a server that is called `box`, `proxy.example` and `other.example:8000` answers a request."""
+    """Return the status of a request to a server named `box`, `proxy.example` and `other.example:8000`."""
     from starlette.responses import Response
 
     from hermes_env.mcp.http import RequestFilter
@@ -184,7 +184,7 @@ def _status_of(headers: dict[str, str]) -> int:
     return int(sent[0]["status"])
 
 
-def test_this_machine_has_the_names_that_it_is_given() -> None:
+def test_requests_for_the_given_host_names_are_accepted() -> None:
     for name, status in {
         "box": 200,
         "box:8000": 200,
@@ -205,7 +205,7 @@ async def _nothing() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def test_a_port_alone_is_this_machines() -> None:
+def test_a_port_without_a_host_is_on_loopback() -> None:
     from hermes_env.mcp.http import Listener
 
     listener = Listener("0")

@@ -20,7 +20,7 @@ READ_ONLY = {"read_file", "search_files", "web_search", "web_extract"}
 
 
 async def _called(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
-    """Call a tool, and hold what it returns against the schema and the text."""
+    """Call a tool, and compare the result with the schema and the text."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     result = await client.call_tool(name, arguments)
     assert [json.loads(content.text) for content in result.content] == [result.structured_content]
@@ -96,7 +96,7 @@ def test_scripts_of_a_session_share_what_they_define_and_their_figures_are_image
     run(test)
 
 
-def test_what_a_tool_cannot_do_is_a_result_that_says_so(web_server: WebServer) -> None:
+def test_a_tools_failure_is_a_result_with_the_error(web_server: WebServer) -> None:
     async def test() -> None:
         async with web_server.client() as client:
             assert "no such file" in (await _called(client, "read_file", path="/absent"))["error"]

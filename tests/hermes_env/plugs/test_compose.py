@@ -1,4 +1,4 @@
-"""Settings from a `compose.yaml`: each key that there is a setting for, and a refusal by name for all else."""
+"""Settings from a `compose.yaml`: keys with a setting, and a refusal by name of all others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(text: str) -> dict[str, dict[str, object]]:
 
 
 def of(lines: str) -> dict[str, object]:
-    """Return the settings of a service that has an image and these lines."""
+    """Return the settings of a service with an image and these lines."""
     text = "services:\n  default:\n    image: python:3.12\n" + "".join(f"    {line}\n" for line in lines.splitlines())
     return read(text)["default"]
 

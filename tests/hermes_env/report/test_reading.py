@@ -1,4 +1,4 @@
-"""A record is read whatever state it is in."""
+"""Records in any state can be read."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_unknown_events_kinds_and_keys_are_passed_over_or_shown_as_they_are(smal
     assert contents["events"][-1]["facts"] | {"colour": "white", "mood": "calm"} == contents["events"][-1]["facts"]
 
 
-def test_an_end_whose_begin_is_lost_is_an_event_still(record) -> None:
+def test_an_end_without_a_begin_is_an_event(record) -> None:
     record.begin_run()
     record.end("5f1c09ab-1", 3.0, 2.0, kind="command", exit_code=0)
     event = read(text_of(record)).events[0]
@@ -99,14 +99,14 @@ def test_no_event_is_its_own_ancestor(record) -> None:
     assert [event.parent for event in read(text_of(record)).events] == [None, 0, None]
 
 
-def test_a_time_that_is_none_is_no_event(record) -> None:
+def test_an_event_with_an_invalid_time_is_left_out(record) -> None:
     record.begin_run()
     for time in ("now", None, True, 10**400, 1e308, [1]):
         record.line(event="begin", run=record.run, time=time, id="1", parent=None, kind="command", name="one")
     assert read(text_of(record)).events == []
 
 
-def test_what_no_number_can_be_is_not_handed_to_the_page(record) -> None:
+def test_invalid_numbers_are_left_out_of_the_page(record) -> None:
     record.begin_run()
     record.whole("command", "one", 1.0, 1.0, ended={"exit_code": float("nan"), "waited": float("inf")})
     contents, _ = contents_of(read(text_of(record)))
@@ -119,7 +119,7 @@ def test_a_later_version_is_refused_with_what_to_do(record) -> None:
         read(text_of(record))
 
 
-def test_what_is_no_record_is_refused_with_what_to_do() -> None:
+def test_a_file_that_is_no_record_is_refused_with_the_remedy() -> None:
     for text in ("", "\n\n", "hello\nworld\n", '{"a": 1}\n'):
         with pytest.raises(TerminalError, match="--record FILE"):
             read(text)

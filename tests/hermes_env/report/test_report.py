@@ -1,4 +1,4 @@
-"""`hermes-env report` writes one private file, in the place of nothing but another report."""
+"""`hermes-env report` writes a private file, and replaces only reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts are whole where they can be, and say what is missing where they cannot."""
+"""Texts in a report: whole, or with a note about the missing part."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hermes_env.report.record import join
 from hermes_env.report.texts import Texts, gaps_of, missing_within, with_gaps
 
 
-def test_what_is_missing_stands_in_its_place() -> None:
+def test_a_gap_stands_in_the_place_of_the_missing_text() -> None:
     assert with_gaps("headtail", [(4, 100)]) == ["head", 100, "tail"]
     assert with_gaps("tail", [(0, 7)]) == [7, "tail"]
     assert with_gaps("äöü→x", [(3, 1), (4, 2)]) == ["äöü", 1, "→", 2, "x"]
     assert with_gaps("text", [(99, 5)]) == ["text", 5]
 
 
-def test_the_environments_gap_and_the_records_are_both_found() -> None:
+def test_gaps_of_the_environment_and_of_the_record_are_found() -> None:
     line = {"output": "abcdef", "cut": {"output": {"bytes": 10, "at": 3}}, "omitted_bytes": 20, "omitted_at": 5}
     assert sorted(gaps_of(line, "output")) == [(3, 10), (5, 20)]
 
 
-def test_a_gap_that_makes_no_sense_is_none() -> None:
+def test_an_implausible_gap_is_ignored() -> None:
     for cut in (None, [], {"output": 3}, {"output": {"bytes": "x", "at": 1}}, {"output": {"at": 1}}):
         assert gaps_of({"cut": cut}, "output") == []
 

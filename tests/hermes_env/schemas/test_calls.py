@@ -1,4 +1,4 @@
-"""What a model gets for its tool calls: always JSON text, whatever it sends and whatever happens."""
+"""The answers to a model's tool calls: always JSON text, for any input and any error."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_limit_that_a_script_has_reached_is_named(env: BaseEnvironment) -> Non
     assert (result["status"], result["limit"], result["tool_calls_made"]) == ("error", limit, 50)
 
 
-def test_what_a_model_means_is_understood(env: BaseEnvironment) -> None:
+def test_near_misses_of_a_model_are_understood(env: BaseEnvironment) -> None:
     for arguments, output in {
         '{"command": "echo hi", "timeout": "5"}': "hi\n",
         '{"command": "echo hi", "timeout": null, "pty": null}': "hi\n",
@@ -143,7 +143,7 @@ def test_a_mistake_of_a_model_is_an_answer_with_error(env: BaseEnvironment) -> N
     assert [(error, answer) for error, answer in answers if error not in answer] == []
 
 
-def test_all_that_is_wrong_is_told_at_once(env: BaseEnvironment) -> None:
+def test_all_wrong_arguments_are_reported_at_once(env: BaseEnvironment) -> None:
     told = called("search_files", {"limit": "many", "kontext": 2})["error"]
     assert told.count(";") == 2
     assert all(word in told for word in ("'pattern' is missing", "limit: ", "did you mean 'context'?"))
@@ -320,7 +320,7 @@ def test_a_large_value_is_cut_to_the_bound() -> None:
         assert "left out" in text
 
 
-def test_a_background_process_is_seen_to_over_several_calls(env: BaseEnvironment) -> None:
+def test_a_background_process_is_handled_over_several_calls(env: BaseEnvironment) -> None:
     started = called("terminal", {"command": "read word; echo got $word", "background": True})
     asked = {"process_id": started["process_id"]}
     assert called("process", {"action": "poll", **asked})["status"] == "running"

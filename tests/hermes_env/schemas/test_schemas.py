@@ -1,4 +1,4 @@
-"""What a model is told of its tools is what the functions are."""
+"""The tool schemas for a model agree with the functions."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_arguments_that_the_signature_allows_are_valid_and_others_are_not() -> N
         assert not check.is_valid(wrong)
 
 
-def test_the_two_forms_say_the_same() -> None:
+def test_both_schema_forms_have_the_same_content() -> None:
     anthropic = tool_schemas("anthropic")
     for ours, theirs in zip(tool_schemas("openai"), anthropic, strict=True):
         assert ours["type"] == "function"
@@ -136,7 +136,7 @@ def test_the_description_of_execute_code_names_the_tools_that_a_script_has(env: 
         assert word in told
 
 
-def test_the_limits_that_it_names_are_those_of_the_settings(configure: Callable[[str], None]) -> None:
+def test_the_description_names_the_limits_of_the_settings(configure: Callable[[str], None]) -> None:
     assert "Limits: 300 s, 50 tool calls, 50 KB of output." in by_name()["execute_code"]["description"]
     configure("code_execution: {timeout: 45, max_tool_calls: 7, max_stdout_bytes: 900, mode: strict}")
     shown = by_name()["execute_code"]
@@ -153,7 +153,7 @@ def test_mcp_servers_of_the_settings_are_told_of_where_no_tool_is_left_out() -> 
     assert "MCP" not in Toolset.of(None, None).script_texts(CodeExecutionSettings())[1]
 
 
-def test_only_the_tools_that_are_asked_for_are_there_and_told_of() -> None:
+def test_only_the_requested_tools_have_schemas_and_are_described() -> None:
     shown = by_name(tools=["execute_code", "terminal"])
     assert list(shown) == ["terminal", "execute_code"]
     told = json.dumps(shown)

@@ -65,13 +65,13 @@ def test_a_flood_of_matches_is_one_notice_with_a_count(env: BaseEnvironment) -> 
 
 def test_a_notice_holds_no_secret_nor_a_part_of_one(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-0123456789abcdef")
-    half = "s''k-01234"  # of which the command itself shows none
+    half = "s''k-01234"  # the command line itself does not contain it
     _started(env, f"echo the {half}56789abcdef; printf 'my '{half}; read x", watch=["the", "my"])
     assert wait_until(lambda: len(env.attachments.get(NoticeBox)._undelivered) == 2)
     assert "sk-0" not in str(take_notices(env))
 
 
-def test_a_callback_gets_all_and_results_none(env: BaseEnvironment) -> None:
+def test_with_a_callback_results_hold_no_notices(env: BaseEnvironment) -> None:
     told: queue.Queue[Notice] = queue.Queue()
     stop = on_notice(env, told.put)
     started = _started(env, "echo hit; exit 3", notify_on_exit=True, watch=["hit"])
@@ -143,13 +143,13 @@ def test_no_thread_outlives_the_environment(tmp_path: Path) -> None:
     assert env.attachments.get(NoticeBox)._thread is None
 
 
-def test_what_waits_is_bounded(box: NoticeBox) -> None:
+def test_waiting_notices_are_bounded(box: NoticeBox) -> None:
     for number in range(MAX_UNDELIVERED + 10):
         box.put(_exit(str(number)))
     assert [notice["process_id"] for notice in box.drain()] == [str(n) for n in range(10, MAX_UNDELIVERED + 10)]
 
 
-def test_what_is_counted_is_bounded(box: NoticeBox) -> None:
+def test_the_count_of_matches_is_bounded(box: NoticeBox) -> None:
     assert not box.add_matches("one", "x", 1)
     box.put({"process_id": "one", "kind": "watch", "command": "", "pattern": "x", "text": "x", "count": 5})
     assert not box.is_full("one", "x")

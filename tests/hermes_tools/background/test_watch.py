@@ -30,7 +30,7 @@ def test_lines_are_counted_and_not_matches() -> None:
     assert _found(["x"], b"x x\nno\nxx\nx") == [("x", "x x", 3)]
 
 
-def test_pieces_make_no_difference() -> None:
+def test_matches_are_the_same_however_output_is_cut() -> None:
     output = "first \N{EURO SIGN}5\nsecond\nlast \N{EURO SIGN}7 and \N{EURO SIGN}8".encode()
     for size in (1, 2, 3, 5, 7):
         pieces = [output[at : at + size] for at in range(0, len(output), size)]
@@ -41,7 +41,7 @@ def test_a_question_without_a_line_end_is_found_once() -> None:
     assert _found(["word:"], b"Pass", b"word: ", b"*", b"*\n", b"again\n") == [("word:", "Password: ", 1)]
 
 
-def test_controls_hide_nothing() -> None:
+def test_terminal_controls_hide_no_match() -> None:
     assert _found(["ready in"], b"\033[32mrea\033[0m", b"dy\033[1m in 5 s\r\n") == [
         ("ready in", "ready in 5 s\n"[:-1], 1)
     ]
@@ -62,7 +62,7 @@ def test_an_expression_that_goes_back_and_forth_elsewhere_is_linear() -> None:
     assert _found([r"(a*)*$b"], b"a" * 100_000 + b"\n") == []
 
 
-def test_what_is_full_is_not_looked_for() -> None:
+def test_a_watch_that_is_full_searches_no_more() -> None:
     found: list[str] = []
     watch = Watch(["a", "b"], lambda pattern, line, count: found.append(pattern), lambda pattern: pattern == "a")
     watch.feed(b"a b\n")

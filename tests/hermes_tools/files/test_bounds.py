@@ -1,4 +1,4 @@
-"""What reading and writing files costs here stays in bounds, whatever stands at a path and whatever the target says."""
+"""Bounds of reading and writing files, for any kind of file and any output of the target."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A directory that another program swaps for a link to a denied one, in the middle of a write.
+"""Another program swaps a directory for a link to a denied directory, in the middle of a write.
 
-Each test has the swap done by a step of the write itself, so that it is certain to meet it.
+In each test, a step of the write itself does the swap, so the two are certain to meet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hermes_tools.patch.patch import patch
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a denied directory, and with one to work in that will be swapped."""
+    """A home with a denied directory, and with a working directory for the swap."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "settings"))
     for name in (".ssh", "race", "programs"):
@@ -43,7 +43,7 @@ def swap(home: Path) -> None:
 
 
 def check_denied_directory(home: Path) -> None:
-    assert (home / "race").is_symlink(), "the swap has met the write"
+    assert (home / "race").is_symlink(), "the swap came during the write"
     assert list((home / ".ssh").iterdir()) == []
     assert [path.name for path in home.rglob(".hermes-*")] == []
 
@@ -57,7 +57,7 @@ def test_this_machines_own_means_write_into_the_directory_that_was_judged(
     def judge(folder: int, names: Sequence[str], guard: WriteGuard) -> None:
         original(folder, names, guard)
         judged.append(names)
-        if len(judged) == 2:  # the first is of the path as it was given, before links are followed
+        if len(judged) == 2:  # the first check is of the given path, before links are followed
             swap(home)
 
     original = local_files._check_guard
@@ -69,7 +69,7 @@ def test_this_machines_own_means_write_into_the_directory_that_was_judged(
 
 
 def shell_env(home: Path, program: str) -> BaseEnvironment:
-    """Return an environment whose files go through its shell, where a program does the swap before its own work."""
+    """Return an environment with files through its shell. A wrapped program does the swap before its own work."""
     real, file = shutil.which(program), home / "programs" / program
     assert real
     swapping = f"if [ ! -L {home}/race ]; then /bin/mv {home}/race {home}/moved; /bin/ln -s .ssh {home}/race; fi"

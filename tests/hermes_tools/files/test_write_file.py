@@ -48,7 +48,7 @@ def test_a_file_of_crlf_lines_stays_one(env: BaseEnvironment, tmp_path: Path) ->
     for before in (b"a\nb\n", b"a\r\nb\n", b"a\r\nb\r", b"a\r", b""):
         (tmp_path / "a.txt").write_bytes(before)
         write_file(env, "a.txt", "one\ntwo\r\n")
-        assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\r\n", "one that is not CRLF throughout is as given"
+        assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\r\n", "a file with mixed line ends is written as given"
 
 
 def test_any_text_arrives_as_it_is(env: BaseEnvironment, tmp_path: Path) -> None:

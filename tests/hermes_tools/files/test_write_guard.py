@@ -1,4 +1,4 @@
-"""`write_file` and `patch` leave some files as they are, by whatever path or link they are reached."""
+"""`write_file` and `patch` refuse denied files, by any path or link to them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Make = Callable[..., BaseEnvironment]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that is reached by a link, beside a directory to work in."""
+    """A home behind a link, beside a working directory."""
     (tmp_path / "real home").mkdir()
     (tmp_path / "home").symlink_to("real home")
     (tmp_path / "work").mkdir()
@@ -41,7 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(params=["own means", "shell"])
 def make(request: pytest.FixtureRequest, home: Path) -> Iterator[Make]:
-    """Makes an environment that writes by its own means, or by the shell as other targets do."""
+    """Makes an environment with its own file methods, or with files through the shell."""
     made: list[BaseEnvironment] = []
 
     def make(**settings: object) -> BaseEnvironment:
@@ -102,7 +102,7 @@ def test_a_denied_directory_below_a_link_is_left_before_it_is_made(make: Make, h
     assert not (home.parent / "data" / "fish").exists()
 
 
-def test_a_place_that_cannot_be_told_is_not_written(make: Make, home: Path) -> None:
+def test_an_unresolvable_path_is_not_written(make: Make, home: Path) -> None:
     env = make()
     (home.parent / "work" / "dangling").symlink_to("../real home/.aws/sub/x")
     for path in ("missing/../../real home/.bashrc", "dangling/x", "dangling"):
@@ -174,7 +174,7 @@ def test_an_empty_list_denies_our_own_settings_alone(make: Make, home: Path) -> 
     assert refused(write_file(env, "../settings/config.yaml", "x"))
 
 
-def test_a_list_of_ones_own_denies_what_it_says(make: Make, home: Path) -> None:
+def test_a_users_own_list_replaces_the_default(make: Make, home: Path) -> None:
     env = make(write_denylist=[str(home.parent / "work" / "kept"), "~/a b/"])
     assert refused(write_file(env, "kept", "x"))
     assert refused(write_file(env, "~/a b/c", "x"))
@@ -183,7 +183,7 @@ def test_a_list_of_ones_own_denies_what_it_says(make: Make, home: Path) -> None:
     assert refused(write_file(make(write_denylist=["~"]), "~/a", "x"))
 
 
-def test_commands_are_not_held_to_it(make: Make, home: Path) -> None:
+def test_the_write_guard_does_not_bind_commands(make: Make, home: Path) -> None:
     assert make().execute("echo x >~/.bashrc").exit_code == 0
     assert (home / ".bashrc").exists()
 
@@ -205,7 +205,7 @@ def test_the_usual_list_has_paths_that_can_be_compared() -> None:
 
 
 class _Through(Runner):
-    """Has another shell run each text."""
+    """Runs each text in another shell."""
 
     shell = ""
 
@@ -215,7 +215,7 @@ class _Through(Runner):
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash --posix"])
-def test_every_posix_shell_sees_the_same(make: Make, home: Path, shell: str) -> None:
+def test_every_posix_shell_resolves_paths_alike(make: Make, home: Path, shell: str) -> None:
     env = make()
     runner = _Through(cast("LocalEnvironment", env))
     runner.shell = shell
@@ -253,7 +253,7 @@ def test_no_file_lands_in_a_denied_directory_that_a_link_is_swapped_for(make: Ma
     try:
         answers: list[WriteResult] = []
         while len(answers) < 40 or not (any(map(refused, answers)) and any("created" in answer for answer in answers)):
-            assert len(answers) < 5000, "no swap has met a write"
+            assert len(answers) < 5000, "no swap came during a write"
             answers.append(write_file(env, f"race/{len(answers)}", "x"))
     finally:
         ended.set()

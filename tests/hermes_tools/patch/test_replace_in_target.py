@@ -1,4 +1,4 @@
-"""A replacement by the target's shell itself has the same result as one that is made here."""
+"""A replacement by the target's shell has the same result as a local one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RARE = ("\r\n", "\0", "\r", "\ufeff", "\udcc3")
 
 @pytest.fixture
 def shell_env(tmp_path: Path) -> Iterator[BaseEnvironment]:
-    """This machine, with files by its shell alone, which has found out what it has."""
+    """A local environment with files through its shell only, after the detection of programs."""
     with create_environment("local", cwd=str(tmp_path)) as env:
         env.__dict__["files"] = ShellFiles(Runner(cast("LocalEnvironment", env)), "local")
         (tmp_path / "first").write_text("one\n")
@@ -75,7 +75,7 @@ def test_a_replacement_is_taken_back_when_the_call_is_interrupted_afterwards(
 def test_a_replacement_that_is_interrupted_is_taken_back(
     shell_env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a program that has done its work when it is ended."""
+    """Its program is killed after its work is done."""
     programs, path = tmp_path / "programs", tmp_path / "file"
     programs.mkdir()
     (programs / "sed").write_text(f'#!/bin/sh\n{shutil.which("sed")} "$@"; case $1 in -i) sleep 60 ;; esac\n')

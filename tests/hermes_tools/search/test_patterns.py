@@ -71,7 +71,7 @@ def test_what_grep_takes_for_something_else_is_known() -> None:
     assert [pattern for pattern in ALIKE if part_unlike_grep(pattern)] == []
 
 
-def test_globs() -> None:
+def test_globs_match_paths() -> None:
     assert [row for row in GLOBS if NamePattern.parse(row[0]).matches(row[1]) is not row[2]] == []
 
 

@@ -30,7 +30,7 @@ PUBLIC = ["93.184.216.34", "1.1.1.1", "8.8.8.8", "2606:4700:4700::1111", "2a00:1
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """Has names resolved to some addresses, one after the other: the last one again and again."""
+    """Resolves names to the given addresses in turn, and then always to the last."""
     known: dict[str, list[str]] = {}
     asked: list[str] = []
     real = socket.getaddrinfo

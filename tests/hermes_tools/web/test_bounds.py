@@ -1,4 +1,4 @@
-"""Pages that would take all time, memory or disk, and callers that no longer wait."""
+"""Pages without a bound in time, memory or disk, and callers that leave."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def short_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stuck() -> Iterator[threading.Event]:
-    """Pages wait for it, and it is never set while a test runs."""
+    """An event that pages wait for. It is not set during a test."""
     event = threading.Event()
     yield event
     event.set()
@@ -64,7 +64,7 @@ def test_a_server_that_does_not_answer_is_given_up(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         assert read_one(f"https://127.0.0.1:{silent.getsockname()[1]}/")["error"] == late, "in TLS"
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as waiting:
-        for _ in range(4):  # what is not accepted fills the backlog, and then nothing is answered
+        for _ in range(4):  # fill the backlog, so that later connections hang
             client = waiting.enter_context(socket.socket())
             client.setblocking(False)
             client.connect_ex(full.getsockname())
@@ -118,7 +118,7 @@ def test_a_gzip_bomb_takes_no_memory(site: Site, read_one: ReadOne) -> None:
 
 @pytest.fixture
 def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Has pages read by a program that a library gone wrong has become."""
+    """Replaces the page reader by a faulty program."""
 
     def reader(program: str) -> None:
         (tmp_path / "reader.py").write_text(program)
@@ -164,7 +164,7 @@ def test_a_reader_is_held_to_its_memory(
 
 
 @pytest.mark.parametrize("stage", ["names", "fetching", "reading"])
-def test_work_leaves_off_when_nobody_waits_any_more(
+def test_work_ends_when_its_caller_leaves(
     env: BaseEnvironment,
     site: Site,
     stuck: threading.Event,
@@ -233,4 +233,4 @@ def test_descriptors_are_given_back(env: BaseEnvironment, site: Site, reader: Ca
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         web_extract.web_extract(env, urls)
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2  # the server may not have closed its last ones
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2  # the server may still have to close its last ones

@@ -82,13 +82,13 @@ def test_what_is_no_url_of_a_page_is_its_own_error(read_one: ReadOne) -> None:
         assert why in str(read_one(url)["error"])
 
 
-def test_redirects_end(site: Site, read_one: ReadOne) -> None:
+def test_redirects_are_limited(site: Site, read_one: ReadOne) -> None:
     result = read_one(site.on("/round", lambda request: request.redirect("/round")))
     assert result["error"] == "more than 10 redirects"
     assert len(site.requests) == 11
 
 
-def test_a_redirect_leads_to_pages_only(site: Site, read_one: ReadOne) -> None:
+def test_a_redirect_may_lead_only_to_http_urls(site: Site, read_one: ReadOne) -> None:
     for where, why in (
         ("ftp://127.0.0.1/", "only http:// and https://"),
         ("file:///etc/passwd", "only http:// and https://"),

@@ -30,7 +30,7 @@ def found(number: int) -> list[tuple[str, str, str]]:
 
 @pytest.fixture
 def searxng(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A SearXNG, which is private and needs not be allowed."""
+    """A SearXNG at a private address, allowed without a setting."""
     monkeypatch.delenv("WEB_ALLOW_PRIVATE")
     monkeypatch.setenv("SEARXNG_URL", as_searxng(site, lambda query: found(30)) + "/")
     return site
@@ -70,14 +70,14 @@ def tavily(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site
 
 
-def test_with_nothing_configured_it_says_what_to_set(search: Search) -> None:
+def test_without_a_provider_the_error_names_the_settings(search: Search) -> None:
     assert search("anything") == {
         "error": "no search provider is configured: set SEARXNG_URL, BRAVE_SEARCH_API_KEY or TAVILY_API_KEY, or "
         "WEB_SEARCH_PROVIDER=ddgs, which needs no key"
     }
 
 
-def test_searxng_is_asked_where_it_is(searxng: Site, search: Search) -> None:
+def test_searxng_is_queried_at_its_url(searxng: Site, search: Search) -> None:
     assert search(" what? & so=1 ", 2) == {
         "data": {
             "web": [
@@ -107,14 +107,14 @@ def test_the_limit_holds_and_is_at_most_20(searxng: Site, search: Search) -> Non
         assert len(search("anything", limit)["data"]["web"]) == min(limit, 20)
 
 
-def test_a_provider_that_is_chosen_needs_what_it_needs(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chosen_provider_requires_its_settings(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     needed = {"searxng": "SEARXNG_URL", "brave": "BRAVE_SEARCH_API_KEY", "tavily": "TAVILY_API_KEY"}
     for provider, variable in needed.items():
         monkeypatch.setenv("WEB_SEARCH_PROVIDER", provider)
         assert search("anything")["error"].endswith(f"set {variable}")
 
 
-def test_the_chosen_provider_goes_before_what_else_is_set(
+def test_the_chosen_provider_precedes_other_configured_ones(
     searxng: Site, search: Search, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_site() as other:
@@ -224,10 +224,10 @@ def test_a_search_is_given_up_in_time_and_when_nobody_waits(
     assert results == [{"error": "the call was interrupted"}]
 
 
-# The library ddgs asks services of others: what it gives and raises is put in its place.
+# The library ddgs queries public services. Tests replace its results and errors.
 
 
-def test_what_ddgs_finds_has_our_form(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_of_ddgs_are_converted(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     def text(self: object, query: str, max_results: int) -> list[dict[str, str]]:
         assert (query, max_results) == ("rust", 2)
         return [{"title": title, "href": url, "body": text} for title, url, text in found(3)]
@@ -242,7 +242,7 @@ def test_what_ddgs_finds_has_our_form(search: Search, monkeypatch: pytest.Monkey
     }
 
 
-def test_what_ddgs_raises_is_an_error(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_ddgs_is_an_error(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_SEARCH_PROVIDER", "ddgs")
     for error in (DDGSException("No results found."), RuntimeError("odd page")):
 

@@ -64,7 +64,7 @@ async def _started(transport, place, _):
     transport.start(place)
 
 
-class Line:
+class ToolChannel:
     """A channel over a Unix socket, or over a file queue in an environment, shared by its scripts."""
 
     def __init__(self, directory, handlers, env=None, max_calls=50, wake=True, **options):
@@ -111,7 +111,7 @@ class Line:
         self.dispatcher.join()
 
 
-class RelayedLine:
+class RelayedToolChannel:
     """A channel over the relay of a script's boot program, new for each script."""
 
     def __init__(self, handlers, env, max_calls=50):
@@ -147,19 +147,23 @@ def local_env():
 
 
 @pytest.fixture
-def open_line(tmp_path):
+def open_channel(tmp_path):
     """Opens channels, and checks that no thread is left of them."""
-    lines = []
+    channels = []
 
     def open_one(handlers, env=None, max_calls=50, relay=False, below="", **options):
-        directory = tmp_path / below / f"line{len(lines)}"
-        made = RelayedLine(handlers, env, max_calls) if relay else Line(directory, handlers, env, max_calls, **options)
-        lines.append(made)
-        return lines[-1]
+        directory = tmp_path / below / f"channel{len(channels)}"
+        made = (
+            RelayedToolChannel(handlers, env, max_calls)
+            if relay
+            else ToolChannel(directory, handlers, env, max_calls, **options)
+        )
+        channels.append(made)
+        return channels[-1]
 
     yield open_one
-    for line in lines:
-        line.close()
+    for channel in channels:
+        channel.close()
     wait_until(lambda: rpc_threads() == [], 60)
     assert rpc_threads() == []
 
@@ -186,22 +190,22 @@ def load(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def connection(line: Line) -> Iterator[socket.socket]:
-    """An unused connection to the socket of the test's fixture `line`."""
+def connection(channel: ToolChannel) -> Iterator[socket.socket]:
+    """An unused connection to the socket of the test's fixture `channel`."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-        connected.connect(socket_path(line))
+        connected.connect(socket_path(channel))
         connected.settimeout(30)
         yield connected
 
 
-def socket_path(line: Line) -> str:
+def socket_path(channel: ToolChannel) -> str:
     """Return the path of a channel's socket."""
-    return str(line.place)
+    return str(channel.place)
 
 
-def connect(line: Line, count: int) -> list[socket.socket]:
+def connect(channel: ToolChannel, count: int) -> list[socket.socket]:
     """Return unused connections to a channel's socket."""
-    path = str(Path(socket_path(line)).parent / "socket")
+    path = str(Path(socket_path(channel)).parent / "socket")
     connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
     for each in connections:
         each.connect(path)
