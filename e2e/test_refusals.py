@@ -11,7 +11,7 @@ import pytest
 from targets.engines import PYTHON_IMAGE, require_bubblewrap, require_docker, require_singularity
 from targets.podman_service import podman_service
 from targets.printed_errors import refusal
-from targets.singularity_engine import Engine, engine_in
+from targets.singularity_engine import SingularityEngine, engine_in
 from targets.ssh_server import SSHServer, free_port, make_key
 
 from environments import Pool, create_environment
@@ -19,7 +19,7 @@ from hermes_env.aio import AsyncEnvironment
 
 
 @pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SingularityEngine:
     monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
     return engine_in(require_singularity(), tmp_path, monkeypatch)
 
@@ -94,7 +94,7 @@ def test_a_pool_and_an_awaited_environment_refuse_in_one_error() -> None:
         assert "has no image no-such-image:1" in refusal(act)
 
 
-def test_singularity_refuses_in_one_error(engine: Engine) -> None:
+def test_singularity_refuses_in_one_error(engine: SingularityEngine) -> None:
     rows = {
         "there is no image /nowhere.sif": "/nowhere.sif",
         "cannot pull docker://localhost": f"docker://localhost:{free_port()}/of/mine:1",

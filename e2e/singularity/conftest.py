@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from targets.engines import require_singularity
-from targets.singularity_engine import Engine, engine_in
+from targets.singularity_engine import SingularityEngine, engine_in
 
 
 @pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SingularityEngine:
     """Return the engine, with its state in the test's own directory."""
     monkeypatch.setenv("APPTAINER_CACHEDIR", str(tmp_path / "cache"))
     monkeypatch.setenv("APPTAINER_NOHTTPS", "1")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from targets.singularity_engine import Engine, unprivileged_user
+from targets.singularity_engine import SingularityEngine, unprivileged_user
 
 from code_execution import execute_code
 from environments.errors import (
@@ -44,7 +44,7 @@ def kill_instance() -> None:
         os.close(process)
 
 
-def test_an_instance_killed_while_idle_is_detected_and_replaced(engine: Engine) -> None:
+def test_an_instance_killed_while_idle_is_detected_and_replaced(engine: SingularityEngine) -> None:
     with engine.make() as env:
         env.execute("cd /usr")
         kill_instance()
@@ -55,7 +55,7 @@ def test_an_instance_killed_while_idle_is_detected_and_replaced(engine: Engine) 
         assert len(records(Client.find())) == 1
 
 
-def test_nothing_is_left_after_cleanup(engine: Engine) -> None:
+def test_nothing_is_left_after_cleanup(engine: SingularityEngine) -> None:
     descriptors = open_descriptors()
     with engine.make(container_disk=64) as env:
         env.execute("setsid sleep 1000 & echo x >/tmp/file")
@@ -72,7 +72,7 @@ def test_nothing_is_left_after_cleanup(engine: Engine) -> None:
 
 
 def test_variables_files_and_mounts_of_this_machine_stay_out(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("HOST_TOKEN", "s3cret-a")
     monkeypatch.setenv("APPTAINERENV_HOST_TOKEN", "s3cret-b")
@@ -93,7 +93,9 @@ def test_variables_files_and_mounts_of_this_machine_stay_out(
     assert not (engine.images.sandbox / "written").exists()
 
 
-def test_settings_add_mounts_variables_and_a_directory(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_add_mounts_variables_and_a_directory(
+    engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = 's3cret, with "quotes" $HOME $(echo x) and\nlines'
     monkeypatch.setenv("ASKED_FOR", secret)
     here = engine.state / "shared"
@@ -122,7 +124,7 @@ def test_settings_add_mounts_variables_and_a_directory(engine: Engine, monkeypat
     assert sorted(here.iterdir()) == [here / "file", here / "new"]
 
 
-def test_a_full_disk_is_an_error_and_not_the_end(engine: Engine) -> None:
+def test_a_full_disk_is_an_error_and_not_the_end(engine: SingularityEngine) -> None:
     with engine.make(container_disk=64) as env:
         assert "container_disk" in env.capabilities.enforced_limits
         for path in ("/big", "/tmp/big"):
@@ -133,7 +135,7 @@ def test_a_full_disk_is_an_error_and_not_the_end(engine: Engine) -> None:
             assert env.execute(f"rm {path}; echo on").output == "on\n"
 
 
-def test_a_read_only_root_and_an_image_file_can_be_worked_in(engine: Engine) -> None:
+def test_a_read_only_root_and_an_image_file_can_be_worked_in(engine: SingularityEngine) -> None:
     with engine.make(image=str(engine.images.sif), singularity_read_only=True) as env:
         assert "Read-only file system" in env.execute("touch /usr/x").output
         assert env.execute("cat", stdin="a" * 100_000).output == "a" * 100_000
@@ -142,7 +144,7 @@ def test_a_read_only_root_and_an_image_file_can_be_worked_in(engine: Engine) -> 
         assert execute_code("print(1)", env=env).output == "1\n"
 
 
-def test_kept_files_are_there_again_for_the_same_task(engine: Engine) -> None:
+def test_kept_files_are_there_again_for_the_same_task(engine: SingularityEngine) -> None:
     with engine.make(container_persistent=True, task_id="a") as env:
         env.execute("echo kept | tee /opt/file ~/file /tmp/file; rm /etc/debian_version")
     with engine.make(container_persistent=True, task_id="a") as env:
@@ -155,7 +157,7 @@ def test_kept_files_are_there_again_for_the_same_task(engine: Engine) -> None:
             another.execute("true")
 
 
-def test_environments_of_one_process_share_an_instance_over_kept_files(engine: Engine, nap: str) -> None:
+def test_environments_of_one_process_share_an_instance_over_kept_files(engine: SingularityEngine, nap: str) -> None:
     first, second = (engine.make(container_persistent=True, task_id="a") for _ in range(2))
     with second:
         with first:
@@ -176,7 +178,7 @@ def test_environments_of_one_process_share_an_instance_over_kept_files(engine: E
 
 
 def test_a_default_limit_is_enforced_or_a_warning(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("environments.log._warned", set())
     for name, value in DEFAULT_LIMITS.items():
@@ -203,7 +205,7 @@ def _without_file_systems(run: Callable[..., ProgramResult]) -> Callable[..., Pr
     return refusing
 
 
-def test_kept_files_may_have_a_limit_which_stays_as_it_is(engine: Engine) -> None:
+def test_kept_files_may_have_a_limit_which_stays_as_it_is(engine: SingularityEngine) -> None:
     with engine.make(container_persistent=True, container_disk=64) as env:
         assert "No space left" in env.execute("echo kept >/opt/file; dd if=/dev/zero of=/big bs=1M count=99").output
     with engine.make(container_persistent=True, container_disk=64) as env:
@@ -214,7 +216,7 @@ def test_kept_files_may_have_a_limit_which_stays_as_it_is(engine: Engine) -> Non
             env.execute("true")
 
 
-def test_limits_of_memory_processes_and_cores_hold(engine: Engine) -> None:
+def test_limits_of_memory_processes_and_cores_hold(engine: SingularityEngine) -> None:
     with engine.make(container_memory=200, container_pids=40, container_cpu=0.5) as env:
         assert env.capabilities.enforced_limits == {"container_memory", "container_pids", "container_cpu"}
         greedy = env.execute("python3 -c 'print(len(bytearray(400_000_000)))'")
@@ -231,7 +233,9 @@ def test_limits_of_memory_processes_and_cores_hold(engine: Engine) -> None:
         env.execute("true")
 
 
-def test_an_unprivileged_user_has_all_features_but_limits(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unprivileged_user_has_all_features_but_limits(
+    engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with unprivileged_user(engine.images.program, monkeypatch):
         with engine.make(singularity_network=False) as env:
             assert env.execute("id -u").output != "0\n"
@@ -244,7 +248,9 @@ def test_an_unprivileged_user_has_all_features_but_limits(engine: Engine, monkey
                 env.execute("true")
 
 
-def test_a_refused_start_names_the_reason_and_leaves_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_start_names_the_reason_and_leaves_nothing(
+    engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(singularity_options, "_GPU_DRIVER", engine.state / "none")
     (engine.state / "root" / "bin").mkdir(parents=True)
     (engine.state / "noise.sif").write_bytes(os.urandom(4096))
@@ -266,7 +272,9 @@ def test_a_refused_start_names_the_reason_and_leaves_nothing(engine: Engine, mon
     assert records(Client.find()) == []
 
 
-def test_disabled_user_namespaces_are_an_error_with_the_remedy(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_user_namespaces_are_an_error_with_the_remedy(
+    engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # In a user namespace that maps no ids, a user may make no further namespace.
     with (
         unprivileged_user(engine.images.program, monkeypatch, within="unshare --user"),
@@ -279,7 +287,7 @@ def test_disabled_user_namespaces_are_an_error_with_the_remedy(engine: Engine, m
     assert "\x1b" not in message and "exit status" not in message
 
 
-def test_apptainer_and_singularity_are_both_found(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apptainer_and_singularity_are_both_found(engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("apptainer", "singularity"):
         folder = engine.state / f"with_{name}"
         folder.mkdir()
@@ -301,7 +309,7 @@ env.execute("sleep 1000", timeout=1000)
 
 
 @pytest.fixture
-def run_owner(engine: Engine) -> Callable[[], None]:
+def run_owner(engine: SingularityEngine) -> Callable[[], None]:
     """Return a function that starts an instance in another process and kills the process."""
 
     def run() -> None:
@@ -318,7 +326,9 @@ def run_owner(engine: Engine) -> Callable[[], None]:
 
 
 @pytest.mark.alone("garbage")
-def test_the_instance_of_a_killed_owner_is_found_and_removed(engine: Engine, run_owner: Callable[[], None]) -> None:
+def test_the_instance_of_a_killed_owner_is_found_and_removed(
+    engine: SingularityEngine, run_owner: Callable[[], None]
+) -> None:
     with engine.make() as living:
         living.execute("true")
         run_owner()
@@ -334,7 +344,7 @@ def test_the_instance_of_a_killed_owner_is_found_and_removed(engine: Engine, run
 
 @pytest.mark.alone("garbage")
 def test_a_stale_record_with_the_pid_of_another_process_ends_no_process(
-    engine: Engine, run_owner: Callable[[], None]
+    engine: SingularityEngine, run_owner: Callable[[], None]
 ) -> None:
     run_owner()
     (orphan,) = orphans()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from targets.processes import processes_with
-from targets.singularity_engine import Engine
+from targets.singularity_engine import SingularityEngine
 
 from environments import (
     BaseEnvironment,
@@ -25,12 +25,12 @@ NAME = "foreign-instance"
 Join = Callable[..., BaseEnvironment]
 
 
-def run_engine(engine: Engine, *arguments: object) -> None:
+def run_engine(engine: SingularityEngine, *arguments: object) -> None:
     subprocess.run([engine.images.program, "--quiet", *arguments], check=True, stdin=subprocess.DEVNULL)
 
 
 @pytest.fixture
-def instance(engine: Engine) -> Iterator[str]:
+def instance(engine: SingularityEngine) -> Iterator[str]:
     run_engine(engine, "instance", "start", "--contain", engine.images.sandbox, NAME)
     yield NAME
     run_engine(engine, "instance", "stop", "--all")
@@ -49,7 +49,9 @@ def join(instance: str) -> Iterator[Join]:
         env.cleanup()
 
 
-def test_cleanup_leaves_the_instance_running_and_nothing_else_in_it(join: Join, engine: Engine, nap: str) -> None:
+def test_cleanup_leaves_the_instance_running_and_nothing_else_in_it(
+    join: Join, engine: SingularityEngine, nap: str
+) -> None:
     (before,) = records(Client.find())
     env, other = join(), join()
     env.execute(f"setsid sleep {nap} & (sleep {nap} &) ; echo kept >/tmp/file", stdin="something")
@@ -64,7 +66,7 @@ def test_cleanup_leaves_the_instance_running_and_nothing_else_in_it(join: Join, 
     assert records(Client.find()) == [before]
 
 
-def test_an_instance_that_is_restarted_is_lost_and_joined_again(join: Join, engine: Engine) -> None:
+def test_an_instance_that_is_restarted_is_lost_and_joined_again(join: Join, engine: SingularityEngine) -> None:
     env = join()
     env.execute("cd /usr")
     run_engine(engine, "instance", "stop", NAME)

@@ -6,7 +6,7 @@ import os
 import time
 
 import pytest
-from targets.singularity_engine import Engine
+from targets.singularity_engine import SingularityEngine
 
 from environments import TerminalError
 from environments.found_target import FoundTarget
@@ -19,7 +19,7 @@ def found() -> dict[str, FoundTarget]:
     return {target.kind: target for target in SingularityEnvironment.list_targets()}
 
 
-def test_an_instance_is_found_with_its_task_and_removed_only_by_force(engine: Engine) -> None:
+def test_an_instance_is_found_with_its_task_and_removed_only_by_force(engine: SingularityEngine) -> None:
     with engine.make(task_id="a task: its name") as env:
         env.execute("true")
         (instance,) = found().values()
@@ -33,7 +33,7 @@ def test_an_instance_is_found_with_its_task_and_removed_only_by_force(engine: En
         instance.remove(True)
 
 
-def test_a_task_with_a_long_name_has_instances_too(engine: Engine) -> None:
+def test_a_task_with_a_long_name_has_instances_too(engine: SingularityEngine) -> None:
     with engine.make(task_id="long " * 50) as env:
         assert env.execute("echo runs").output == "runs\n"
         (instance,) = found().values()
@@ -41,7 +41,7 @@ def test_a_task_with_a_long_name_has_instances_too(engine: Engine) -> None:
     assert found() == {}
 
 
-def test_kept_files_are_found_by_task_and_removed_when_unused(engine: Engine) -> None:
+def test_kept_files_are_found_by_task_and_removed_when_unused(engine: SingularityEngine) -> None:
     with engine.make(task_id="keeps: files", container_persistent=True) as env:
         env.execute("head -c 3000000 /dev/urandom >/var/file")
         kept = found()["files"]
@@ -60,7 +60,7 @@ def test_kept_files_are_found_by_task_and_removed_when_unused(engine: Engine) ->
         assert env.execute("ls /var/file 2>/dev/null; echo anew").output == "anew\n"
 
 
-def test_kept_files_of_an_earlier_version_are_found_without_a_task(engine: Engine) -> None:
+def test_kept_files_of_an_earlier_version_are_found_without_a_task(engine: SingularityEngine) -> None:
     place = engine.state / "hermes" / "singularity" / "kept" / "0123456789abcdef01234567"
     (place / "overlay").mkdir(parents=True)
     (kept,) = found().values()

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from targets.processes import processes_with
 from targets.silent_server import silent_server
-from targets.singularity_engine import Engine
+from targets.singularity_engine import SingularityEngine
 from targets.stopped_starts import by_cleanup, by_interrupt, our_threads
 
 from environments.conformance.check import wait_until
 from environments.progress import Progress
 
 
-def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(engine: Engine):
+def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(engine: SingularityEngine):
     reported: list[Progress] = []
     with silent_server() as registry:
         uri = f"docker://127.0.0.1:{registry.port}/some/image"
@@ -33,7 +33,7 @@ def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(engine: Engine):
 
 
 @pytest.fixture
-def blocked_start(engine: Engine, monkeypatch: pytest.MonkeyPatch, nap: str) -> Path:
+def blocked_start(engine: SingularityEngine, monkeypatch: pytest.MonkeyPatch, nap: str) -> Path:
     """Install an engine that blocks `instance start` while a file exists; return the file, not empty once blocked."""
     wait, folder = engine.state / "wait", engine.state / "bin"
     wait.touch()
@@ -45,13 +45,13 @@ def blocked_start(engine: Engine, monkeypatch: pytest.MonkeyPatch, nap: str) -> 
     return wait
 
 
-def test_an_engine_program_that_blocks_is_ended(engine: Engine, blocked_start: Path, nap: str):
+def test_an_engine_program_that_blocks_is_ended(engine: SingularityEngine, blocked_start: Path, nap: str):
     with engine.make() as env:
         by_cleanup(env, lambda: wait_until(lambda: blocked_start.stat().st_size > 0))
         assert wait_until(lambda: not our_threads()) and not processes_with(nap)
 
 
-def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(engine: Engine, blocked_start: Path):
+def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(engine: SingularityEngine, blocked_start: Path):
     with engine.make() as env:
         by_interrupt(env, lambda: wait_until(lambda: blocked_start.stat().st_size > 0))
         blocked_start.unlink()

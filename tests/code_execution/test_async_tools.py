@@ -9,7 +9,7 @@ from code_execution import execute_code
 from environments import BaseEnvironment
 
 
-class Client:
+class _Client:
     """Belongs to the first event loop that uses it, like clients of services."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ for t in threads: t.start()
 for t in threads: t.join()
 print(answers == {n: n for n in range(5)}, "error" in fetch(1, wait="long"))
 """
-    result = execute_code(code, env=env, tools={"fetch": Client().fetch}, transport=transport)  # type: ignore[arg-type]
+    result = execute_code(code, env=env, tools={"fetch": _Client().fetch}, transport=transport)  # type: ignore[arg-type]
     assert result.output.splitlines() == [
         "(page: 'int', wait: 'float' = 0.0) -> 'dict[str, int]' Fetch a page.",
         "{'page': 1} {'page': 2}",
@@ -57,7 +57,7 @@ print(answers == {n: n for n in range(5)}, "error" in fetch(1, wait="long"))
 
 
 def test_an_async_tool_is_cancelled_when_the_script_ends(env: BaseEnvironment, transport: str) -> None:
-    client = Client()
+    client = _Client()
     code = "import hermes_tools; hermes_tools.fetch(1, wait=600)"
     tools = {"fetch": client.fetch}
     result = execute_code(code, env=env, tools=tools, interrupt=client.waits, transport=transport)  # type: ignore[arg-type]
@@ -69,6 +69,6 @@ def test_an_async_tool_is_cancelled_when_the_script_ends(env: BaseEnvironment, t
 def test_async_tools_work_within_a_running_event_loop(env: BaseEnvironment) -> None:
     async def main() -> str:
         code = "import hermes_tools; print(hermes_tools.fetch(7))"
-        return execute_code(code, env=env, tools={"fetch": Client().fetch}).output
+        return execute_code(code, env=env, tools={"fetch": _Client().fetch}).output
 
     assert asyncio.run(main()) == "{'page': 7}\n"

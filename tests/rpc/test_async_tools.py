@@ -55,7 +55,7 @@ async def double(number, factor=2):
     return factor * number
 
 
-class Caller:
+class _CallableTool:
     async def __call__(self, number):
         return await double(number)
 
@@ -63,7 +63,7 @@ class Caller:
         return await double(number)
 
 
-class LaterAnswer:
+class _LaterAnswer:
     def __await__(self):
         return double(21).__await__()
 
@@ -73,10 +73,10 @@ class LaterAnswer:
     [
         double,
         functools.partial(double, factor=2),
-        Caller(),
-        Caller().method,
+        _CallableTool(),
+        _CallableTool().method,
         lambda number: double(number, factor=2),
-        lambda number: LaterAnswer(),
+        lambda number: _LaterAnswer(),
         functools.wraps(double)(lambda *args: double(*args, factor=2)),
     ],
     ids=["async def", "partial", "callable object", "method", "returns a coroutine", "returns an awaitable", "wrapped"],

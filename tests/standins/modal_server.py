@@ -25,13 +25,13 @@ from standins.control import main
 from standins.delay import DelayProxy
 from standins.faults import Ledger
 from standins.modal_sandboxes import ModalSandbox, ModalState, Result
-from standins.modal_service import TOKEN_ID, TOKEN_SECRET, Service, jwt
+from standins.modal_service import TOKEN_ID, TOKEN_SECRET, GRPCService, jwt
 
 BUILDER = "2025.06"
 NOT_FOUND = Status.NOT_FOUND
 
 
-class ControlPlane(Service):
+class ControlPlane(GRPCService):
     """Apps, images, secrets, volumes, and the life of sandboxes."""
 
     def __init__(self, state: ModalState, ledger: Ledger) -> None:
@@ -171,7 +171,7 @@ class ControlPlane(Service):
         return api.SandboxTagsGetResponse(tags=self._state.sandbox(request.sandbox_id).info.tags)
 
 
-class CommandRouter(Service):
+class CommandRouter(GRPCService):
     """Commands in sandboxes. A command may be started, and its input written, twice with one effect."""
 
     def __init__(self, state: ModalState, ledger: Ledger) -> None:

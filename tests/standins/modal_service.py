@@ -29,7 +29,7 @@ _REFUSALS = {
 }
 
 
-class Service:
+class GRPCService:
     """A service of Modal. Subclasses have a coroutine or an asynchronous generator for each served call."""
 
     def __init__(self, descriptor: ServiceDescriptor, ledger: Ledger) -> None:

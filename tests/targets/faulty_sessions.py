@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from environments import load_settings
 from environments.errors import EnvironmentLostError, EnvironmentStartError
 from environments.result import CommandResult
-from targets.faulty_stream import Fault, FaultyLocal
+from targets.faulty_stream import FaultyLocal, StreamFault
 
 LIMIT = 60
 """Seconds after which a call counts as hanging."""
@@ -27,16 +27,16 @@ def with_examples(count: int) -> settings:
     return settings(max_examples=count, phases=phases, suppress_health_check=list(HealthCheck), database=None)
 
 
-class Caller:
+class CommandCounter:
     """Runs commands with a count of executions."""
 
-    def __init__(self, fault: Fault, armed: bool = True, long: bool = False) -> None:
+    def __init__(self, fault: StreamFault, armed: bool = True, long: bool = False) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="faulty-"))
         self.env = FaultyLocal(load_settings("local", cwd=str(self.folder)), fault, armed)
         self.padding = f"; : {'x' * 3000}" if long else ""
         self.errors: list[Exception] = []
 
-    def __enter__(self) -> Caller:
+    def __enter__(self) -> CommandCounter:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,7 +91,7 @@ def within_limit(run: Callable[[], object]) -> None:
         raise raised[0]
 
 
-def expect_right(caller: Caller, whole: bool = False) -> None:
+def expect_right(caller: CommandCounter, whole: bool = False) -> None:
     """Expect the session's state after the last command, also in another shell.
 
     Args:
@@ -121,8 +121,8 @@ positions = st.integers(0, 12_000)
 def a_cut_stream_gives_the_right_result_or_none_and_runs_nothing_twice(
     position: int, armed_after: int, direction: str, long: bool
 ) -> None:
-    fault = Fault("cut output" if direction == "output" else "cut input", 0, position)
-    with Caller(fault, armed=False, long=long) as caller:
+    fault = StreamFault("cut output" if direction == "output" else "cut input", 0, position)
+    with CommandCounter(fault, armed=False, long=long) as caller:
         for number in range(COMMANDS):
             if number == armed_after:
                 caller.env.arm()
@@ -135,7 +135,7 @@ def a_cut_stream_gives_the_right_result_or_none_and_runs_nothing_twice(
 def a_stream_that_is_cut_while_its_shell_is_opened_is_an_error_or_another_is_opened(
     position: int, direction: str
 ) -> None:
-    with Caller(Fault("cut output" if direction == "output" else "cut input", 0, position)) as caller:
+    with CommandCounter(StreamFault("cut output" if direction == "output" else "cut input", 0, position)) as caller:
         for number in range(COMMANDS):
             caller.count(number)
         assert len(caller.errors) <= 1
@@ -144,8 +144,8 @@ def a_stream_that_is_cut_while_its_shell_is_opened_is_an_error_or_another_is_ope
 
 @given(position=st.integers(0, 3000), stream=st.integers(1, 2), direction=st.sampled_from(("output", "input")))
 def a_cut_stream_of_a_shell_beside_the_session_harms_nobody_else(position: int, stream: int, direction: str) -> None:
-    fault = Fault("cut output" if direction == "output" else "cut input", stream, position)
-    with Caller(fault, armed=False) as caller:
+    fault = StreamFault("cut output" if direction == "output" else "cut input", stream, position)
+    with CommandCounter(fault, armed=False) as caller:
         caller.count(0)
         caller.count(1, beside=True)
         caller.env.arm()
@@ -169,7 +169,7 @@ def a_cut_stream_of_a_shell_beside_the_session_harms_nobody_else(position: int, 
 def what_a_shell_says_again_about_an_earlier_command_is_never_taken_for_a_later_one(
     stale: int, armed_after: int, jobs: list[str]
 ) -> None:
-    with Caller(Fault("repeat", None, stale), armed=False) as caller:
+    with CommandCounter(StreamFault("repeat", None, stale), armed=False) as caller:
         for number in range(COMMANDS):
             if number == armed_after:
                 caller.env.arm()

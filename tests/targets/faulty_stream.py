@@ -22,7 +22,7 @@ _MARK = re.compile(rb"\x1e[0-9a-f]{16} ([A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class StreamFault:
     """A fault of a stream.
 
     Args:
@@ -41,7 +41,7 @@ class Fault:
 class FaultyStream(Stream):
     """A stream with a fault."""
 
-    def __init__(self, stream: Stream, fault: Fault, armed: bool) -> None:
+    def __init__(self, stream: Stream, fault: StreamFault, armed: bool) -> None:
         self._stream = stream
         self._fault = fault
         self._armed = armed
@@ -163,7 +163,7 @@ class FaultyLocal(PersistentShellEnvironment):
 
     same_machine = True
 
-    def __init__(self, settings: EnvironmentSettings, fault: Fault, armed: bool = True) -> None:
+    def __init__(self, settings: EnvironmentSettings, fault: StreamFault, armed: bool = True) -> None:
         self._fault = fault
         self._armed = armed
         self._streams: list[FaultyStream] = []
@@ -180,7 +180,9 @@ class FaultyLocal(PersistentShellEnvironment):
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         has_it = self._fault.stream in (None, len(self._streams))
-        stream = FaultyStream(ChildStream(argv, terminal=terminal), self._fault if has_it else Fault(), self._armed)
+        stream = FaultyStream(
+            ChildStream(argv, terminal=terminal), self._fault if has_it else StreamFault(), self._armed
+        )
         self._streams.append(stream)
         return stream
 

@@ -237,7 +237,7 @@ endings = st.just(Ending()) | st.builds(Ending, st.sampled_from(("fail", "exit")
 
 
 @dataclass(frozen=True)
-class Target:
+class SessionTarget:
     """A backend for the session.
 
     Args:
@@ -258,7 +258,7 @@ class RaisedByCallbackError(Exception):
 
 
 class SessionMachine(RuleBasedStateMachine):
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: SessionTarget) -> None:
         super().__init__()
         self.target = target
         self.rounds = 0
@@ -541,27 +541,27 @@ def kill_all(env: BaseEnvironment) -> None:
 
 
 @contextlib.contextmanager
-def local(cwd: Path) -> Iterator[Target]:
-    yield Target(lambda: local_shells.local(cwd), lose=kill_all)
+def local(cwd: Path) -> Iterator[SessionTarget]:
+    yield SessionTarget(lambda: local_shells.local(cwd), lose=kill_all)
 
 
 @contextlib.contextmanager
-def without_bash(cwd: Path) -> Iterator[Target]:
-    yield Target(lambda: local_shells.without_bash(cwd), bash=False, lose=kill_all)
+def without_bash(cwd: Path) -> Iterator[SessionTarget]:
+    yield SessionTarget(lambda: local_shells.without_bash(cwd), bash=False, lose=kill_all)
 
 
 @contextlib.contextmanager
-def per_command(cwd: Path) -> Iterator[Target]:
+def per_command(cwd: Path) -> Iterator[SessionTarget]:
     def lose(env: BaseEnvironment) -> None:
         assert isinstance(env, PerCommandLocal)
         env.lose()
         with contextlib.suppress(EnvironmentLostError):  # it is unknown there if a command has begun
             env.execute_oneshot(":")
 
-    yield Target(lambda: local_shells.per_command(cwd), lose=lose)
+    yield SessionTarget(lambda: local_shells.per_command(cwd), lose=lose)
 
 
-def run_sessions(target: Target, sessions: int, steps: int) -> None:
+def run_sessions(target: SessionTarget, sessions: int, steps: int) -> None:
     """Run a number of random sessions."""
     found = settings(
         max_examples=sessions,

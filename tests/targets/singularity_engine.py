@@ -22,7 +22,7 @@ NOBODY = 65534
 
 
 @dataclass(frozen=True)
-class Engine:
+class SingularityEngine:
     """The engine, its images and its directory."""
 
     images: Singularity
@@ -39,13 +39,13 @@ class Engine:
         return [path for path in self.state.rglob("*") if not path.is_dir()]
 
 
-def engine_in(images: Singularity, state: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+def engine_in(images: Singularity, state: Path, monkeypatch: pytest.MonkeyPatch) -> SingularityEngine:
     """Set the variables for the directories of the engine and of this package."""
     for variable, folder in (("HERMES_HOME", "hermes"), ("APPTAINER_CONFIGDIR", "engine"), ("TMPDIR", "tmp")):
         (state / folder).mkdir()
         monkeypatch.setenv(variable, str(state / folder))
     monkeypatch.setattr(tempfile, "tempdir", None)  # its cache of TMPDIR
-    return Engine(images, state)
+    return SingularityEngine(images, state)
 
 
 @contextlib.contextmanager

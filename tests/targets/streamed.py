@@ -23,7 +23,7 @@ from targets.processes import all_gone, processes_with
 BYTES = bytes(range(256)) * 4000
 
 
-class Sink:
+class MemoryOutput:
     """An output kept in memory."""
 
     separate = False
@@ -48,7 +48,7 @@ class Sink:
 
 def streamed(environment: BaseEnvironment, command: str, source: int, timeout: float = 60) -> tuple[bytes, Ending]:
     """Run a command with a file descriptor as input, and return the output and ending."""
-    sink = Sink()
+    sink = MemoryOutput()
     ending = run_streamed(environment, command, sink, CancelScope(), timeout=timeout, source=source)
     return bytes(sink.data), ending
 
@@ -80,7 +80,7 @@ def check_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironm
 
 def check_a_terminal_passes_its_size_and_control_c(environment: BaseEnvironment, nap: str) -> None:
     """Run a command on a terminal, change the window's size, and press Ctrl-C."""
-    window = Sink()
+    window = MemoryOutput()
     screen, terminal = os.openpty()
     termios.tcsetwinsize(screen, (33, 111))
     scope = CancelScope()

@@ -87,7 +87,7 @@ class Hung(Exception):
     """A call did not return."""
 
 
-class Caller:
+class CallerThread:
     """A thread that calls functions, so that a hanging call costs a test at most `HUNG` seconds."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Trial:
         self._settings = {**settings, "task_id": self._word}
         self._operation = operation
         self._most = most and min(most, operation.most or most)
-        self._here, self._there = Caller(), Caller()
+        self._here, self._there = CallerThread(), CallerThread()
         self.tried = 0
         """Moments tried so far."""
         self._last: Place | int = ""

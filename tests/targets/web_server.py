@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 class Request(BaseHTTPRequestHandler):
     """A request, answered by a page."""
 
-    server: Server
+    server: _SiteServer
     wbufsize = 0
     protocol_version = "HTTP/1.0"
 
@@ -57,7 +57,7 @@ def not_found(request: Request) -> None:
     request.answer("no such page", status=404)
 
 
-class Server(ThreadingHTTPServer):
+class _SiteServer(ThreadingHTTPServer):
     site: Site
     daemon_threads = True
     request_queue_size = 64
@@ -72,7 +72,7 @@ class Site:
     def __init__(self, address: str, tls: ssl.SSLContext | None) -> None:
         self.pages: dict[str, Page] = {}
         self.requests: list[Request] = []
-        self._server = Server((address, 0), Request)
+        self._server = _SiteServer((address, 0), Request)
         self._server.site = self
         self.port = self._server.server_port
         if tls:

@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 from targets import backends
-from targets.session_machine import Target, local, per_command, run_sessions, without_bash
+from targets.session_machine import SessionTarget, local, per_command, run_sessions, without_bash
 
 
 @contextlib.contextmanager
-def docker(cwd: Path) -> Iterator[Target]:
+def docker(cwd: Path) -> Iterator[SessionTarget]:
     with backends.docker(cwd) as subject:
-        yield Target(subject.make, reports_late=True)
+        yield SessionTarget(subject.make, reports_late=True)
 
 
 @contextlib.contextmanager
-def ssh(cwd: Path) -> Iterator[Target]:
+def ssh(cwd: Path) -> Iterator[SessionTarget]:
     with backends.ssh(cwd) as subject:
-        yield Target(subject.make, reports_late=True)
+        yield SessionTarget(subject.make, reports_late=True)
 
 
 @contextlib.contextmanager
-def singularity(cwd: Path) -> Iterator[Target]:
+def singularity(cwd: Path) -> Iterator[SessionTarget]:
     with backends.singularity(cwd) as subject:
-        yield Target(subject.make)
+        yield SessionTarget(subject.make)
 
 
-Backend = Callable[[Path], AbstractContextManager[Target]]
+Backend = Callable[[Path], AbstractContextManager[SessionTarget]]
 PARTS: dict[Backend, int] = {local: 10, without_bash: 1, per_command: 1, docker: 1, ssh: 1, singularity: 1}
 """Backends, each with its number of concurrent tests."""
 SESSIONS, STEPS = 2, 50

@@ -13,7 +13,7 @@ from types import FrameType
 
 import pytest
 from targets.loop_calls import ERR, LONG, OUT, CallerLeft, Resources, offer, output_of, right, unfinished_tasks
-from targets.trial import Caller, Place, Raised, raise_at
+from targets.trial import CallerThread, Place, Raised, raise_at
 
 from environments import loop
 from environments.conformance.check import wait_until
@@ -53,7 +53,7 @@ class Moments:
 
     def __init__(self, act: Callable[[Resources], object]) -> None:
         self._act = act
-        self._here, self._there = Caller(), Caller()
+        self._here, self._there = CallerThread(), CallerThread()
         for caller in (self._here, self._there):
             caller.call(lambda: loop.run(right))
 

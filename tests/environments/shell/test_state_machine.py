@@ -12,14 +12,14 @@ from targets.session_machine import (
     Assign,
     Ending,
     SessionMachine,
-    Target,
+    SessionTarget,
     Umask,
     local,
     run_sessions,
     without_bash,
 )
 
-Backend = Callable[[Path], AbstractContextManager[Target]]
+Backend = Callable[[Path], AbstractContextManager[SessionTarget]]
 BOTH = pytest.mark.parametrize("backend", [local, without_bash], ids=lambda backend: backend.__name__)
 
 

@@ -11,7 +11,7 @@ import pytest
 from targets.backends import local, per_command
 from targets.processes import all_gone
 from targets.streamed import (
-    Sink,
+    MemoryOutput,
     check_a_terminal_passes_its_size_and_control_c,
     check_a_time_out_ends_a_command_that_does_not_read,
     check_every_byte_passes_both_ways,
@@ -59,7 +59,7 @@ def test_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironme
 
 
 def check_an_interrupt_ends_a_command(environment: BaseEnvironment, nap: str, source: int | None) -> None:
-    sink = Sink()
+    sink = MemoryOutput()
     scope = CancelScope()
     thread = threading.Thread(target=lambda: (sink.shows(b"begun"), scope.cancel()))
     thread.start()
@@ -93,13 +93,13 @@ def test_a_command_that_has_ended_as_it_was_interrupted_is_interrupted(
     check_an_interrupt_ends_a_command(environment, nap, None)
 
 
-def test_a_person_whose_command_has_ended_as_it_was_interrupted_has_interrupted_it(
+def test_a_terminals_command_that_has_ended_as_it_was_interrupted_is_interrupted(
     environment: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not environment.capabilities.pty:
         return
     delay_polls(monkeypatch)
-    sink, ends, scope = Sink(), os.openpty(), CancelScope()
+    sink, ends, scope = MemoryOutput(), os.openpty(), CancelScope()
     session = InteractiveSession(ends[1], scope)
     thread = threading.Thread(target=lambda: (sink.shows(b"begun"), scope.cancel()))
     thread.start()
@@ -114,4 +114,4 @@ def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str)
         check_a_terminal_passes_its_size_and_control_c(environment, nap)
         return
     with open(os.openpty()[1], "rb") as terminal, pytest.raises(UnsupportedError):
-        InteractiveSession(terminal.fileno(), CancelScope()).run(environment, "true", Sink())
+        InteractiveSession(terminal.fileno(), CancelScope()).run(environment, "true", MemoryOutput())
