@@ -69,7 +69,7 @@ def test_a_message_that_is_cut_off_by_the_end_is_shown(said: bytes) -> None:
     assert made.chosen is None and told in ([], ["begun"])
 
 
-def test_a_script_that_knows_the_word_of_its_start_says_nothing_to_us() -> None:
+def test_a_script_that_knows_the_word_of_its_start_cannot_forge_messages() -> None:
     for has_supervisor in (True, False):
         made, told = messages(has_supervisor=has_supervisor)
         made.feed(filled(b"\x1e{word} 0\n\x1e{word} +00\n", made))

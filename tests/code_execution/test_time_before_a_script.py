@@ -32,7 +32,7 @@ class NeverUp(PlainLocal):
         raise EnvironmentStartError("no such target")
 
 
-def test_a_limit_that_the_start_used_up_says_that_the_script_did_not_run(tmp_path: Path) -> None:
+def test_a_time_out_during_the_start_reports_that_the_script_did_not_run(tmp_path: Path) -> None:
     SlowToStart.may_start = threading.Event()
     with SlowToStart(load_settings("local", cwd=str(tmp_path))) as env:
         result = execute_code("open('ran', 'w')", env=env, timeout=0.25)

@@ -107,7 +107,7 @@ def test_requests_of_every_size_are_answered_on_their_connections() -> None:
     assert [answers[number].id for number in range(len(values))] == [f"id{number}" for number in range(len(values))]
 
 
-def test_what_does_not_begin_with_the_token_is_refused_and_the_next_one_answered() -> None:
+def test_a_request_without_the_token_is_refused_and_the_next_one_answered() -> None:
     fed = AttachedProcess(echo=echo)
     fed.take((1, request(1, "echo", "x" * 10_000, token="forged")), (2, b"\n"), (3, request(3, "echo", 3)))
     answers = fed.answers(3)
@@ -124,7 +124,7 @@ def test_what_does_not_begin_with_the_token_is_refused_and_the_next_one_answered
         [(1, b"", True)],
     ],
 )
-def test_what_no_boot_program_sends_is_an_error(parts: list[tuple[int, bytes, bool]]) -> None:
+def test_invalid_data_from_the_boot_program_is_an_error(parts: list[tuple[int, bytes, bool]]) -> None:
     fed = AttachedProcess(echo=echo)
     *before, last = parts
     for part in before:
@@ -182,7 +182,7 @@ def test_a_stream_with_large_calls_under_way_is_read_no_more() -> None:
     fed.answers(8)
 
 
-def test_at_the_end_the_boot_program_is_told_that_no_answer_comes_and_none_does() -> None:
+def test_at_the_end_the_boot_program_is_notified_and_gets_no_answer() -> None:
     release, running = threading.Event(), threading.Event()
 
     def wait() -> None:

@@ -122,7 +122,7 @@ async def test_awaited_calls_have_the_same_record_as_blocking_ones(work: Path, t
     ]
 
 
-async def test_what_the_environment_raises_is_raised_as_it_is(env: AsyncEnvironment) -> None:
+async def test_an_environments_error_is_raised_unchanged(env: AsyncEnvironment) -> None:
     with pytest.raises(TargetFileNotFoundError):
         await env.read_bytes("nowhere")
     with pytest.raises(ValueError, match="NUL"):

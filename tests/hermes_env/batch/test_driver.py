@@ -181,7 +181,7 @@ def test_a_slow_generator_keeps_no_result_waiting(start, tmp_path: Path) -> None
     assert batch.ended().counts == {"success": 2}
 
 
-def test_what_a_generator_raises_is_raised_when_the_tasks_before_have_ended() -> None:
+def test_a_generators_error_is_raised_after_the_earlier_tasks_have_ended() -> None:
     told: list[Result] = []
 
     def broken() -> Iterator[Task]:

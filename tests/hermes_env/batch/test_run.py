@@ -53,7 +53,7 @@ def test_results_of_commands_and_scripts(tmp_path: Path) -> None:
     assert found["files"].output == "text\n2\n"
 
 
-def test_each_line_of_a_record_says_which_task_it_is_of(tmp_path: Path) -> None:
+def test_each_line_of_a_record_has_its_task(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nterminal('echo deep')"
     tasks = [{"id": name, "script": code, "files": {"a": "b"}} for name in ("t0", 1, "1")]
     came(*tasks, settings={"backend": "local", "cwd": str(tmp_path), "record": str(tmp_path / "record")}, uses=2)
