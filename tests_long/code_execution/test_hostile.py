@@ -16,9 +16,9 @@ from targets.hostile_scripts import (
     test_a_forged_end_of_a_command_reaches_no_other_command,
     test_a_process_that_a_tool_of_ours_started_ends_with_the_script,
     test_a_script_does_not_choose_the_python_of_the_next_one,
+    test_background_processes_of_a_tool_call_end_with_the_script,
     test_deep_directories_in_its_own_directory_go,
     test_nothing_of_a_script_is_left,
-    test_what_a_tool_call_left_in_the_background_ends_with_the_script,
 )
 
 from code_execution import execute_code
@@ -29,9 +29,9 @@ __all__ = [
     "test_a_forged_end_of_a_command_reaches_no_other_command",
     "test_a_process_that_a_tool_of_ours_started_ends_with_the_script",
     "test_a_script_does_not_choose_the_python_of_the_next_one",
+    "test_background_processes_of_a_tool_call_end_with_the_script",
     "test_deep_directories_in_its_own_directory_go",
     "test_nothing_of_a_script_is_left",
-    "test_what_a_tool_call_left_in_the_background_ends_with_the_script",
 ]
 
 
