@@ -79,7 +79,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
-                raise pytest.UsageError("this pytest-xdist passes over the groups of tests; see pyproject.toml")
+                raise pytest.UsageError("this pytest-xdist ignores the groups of tests; see pyproject.toml")
 
 
 @pytest.fixture

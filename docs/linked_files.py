@@ -1,8 +1,7 @@
-"""A hook of the site: files of the repository that documents link to are pages of it, too.
+"""A hook of MkDocs: pages for linked files of the repository.
 
-A document links to `../examples/own_tools.py` as a checkout has it. The site has no such file, so each one that is
-linked to, from a document or from another such file, becomes a page below `repository/`, and links are written anew to
-lead there.
+A document links to `../examples/own_tools.py` as in a checkout. The site has no such file, so each linked file becomes
+a page below `repository/`, and links are rewritten. The same holds for links in such a file.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LINK = re.compile(r"(?<=\]\()(?!\w+:|[#/])([^)\s#]+)(?=[)\s#])")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each file that is linked to, see MkDocs."""
+    """Add a page for each linked file, see MkDocs."""
     waiting = [(DOCS + file.src_uri, file.content_string) for file in files.documentation_pages()]
     while waiting:
         place, text = waiting.pop()
@@ -37,18 +36,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Have links lead to these pages, see MkDocs."""
+    """Rewrite links to these pages, see MkDocs."""
     source = page.file.src_uri
     place = source.removeprefix(PAGES) if source.startswith(PAGES) else DOCS + source
     here = posixpath.dirname(source)
 
-    def led(link: re.Match[str]) -> str:
+    def rewritten(link: re.Match[str]) -> str:
         path = _path(place, link[1])
         if not (ROOT / path).is_file():
-            return link[1]  # MkDocs tells of it
+            return link[1]  # MkDocs warns of a broken link
         return posixpath.relpath(path.removeprefix(DOCS) if path.startswith(DOCS) else _page_of(path), here or ".")
 
-    return _LINK.sub(led, markdown)
+    return _LINK.sub(rewritten, markdown)
 
 
 def _linked_from(place: str, text: str) -> list[str]:

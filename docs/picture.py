@@ -1,7 +1,7 @@
-"""Make docs/picture.svg, the README's terminal, from commands that are run for it: `make picture`.
+"""Draw docs/picture.svg, the README's terminal, from the output of commands: `make picture`.
 
-Each command runs on a terminal of its own, in a container, and what that shows is drawn as it is, as text. Docker has
-to be there; TERMINAL_DOCKER_IMAGE says of which image the containers are.
+Each command runs on a terminal of its own, in a container. The terminal's contents are drawn as text. This needs
+Docker; TERMINAL_DOCKER_IMAGE is the image of the containers.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ FORMAT = """\
   </g>
 </svg>
 """
-"""A picture that asks nothing of the network: rich's own names a font of elsewhere."""
+"""A picture without the network: rich's own format loads a font."""
 
 _GONE = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(\s*\x1b\[1A)?(\r?\x1b\[2K)?", re.DOTALL)
-"""A bar that shows how far a long start is, and is gone in the end: the cursor is hidden meanwhile."""
+"""The progress bar of a long start, removed at the end. The cursor is hidden meanwhile."""
 
 
 def shown(command: str, folder: Path) -> str:
-    """Run a command on a terminal, and return what that shows."""
+    """Run a command on a terminal, and return the terminal's output."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
     env = {**os.environ, "HERMES_HOME": str(folder), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -87,7 +87,7 @@ def shown(command: str, folder: Path) -> str:
         try:
             while piece := os.read(ours, 65536):
                 pieces.append(piece)
-        except OSError:  # the end of a terminal that nobody has open any more
+        except OSError:  # EIO: the last process has closed the terminal
             pass
         finally:
             os.close(ours)

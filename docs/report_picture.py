@@ -1,6 +1,6 @@
-"""Make docs/report.png, the report of a script that is run for it: `python docs/report_picture.py`.
+"""Take docs/report.png, a picture of a script's report: `python docs/report_picture.py`.
 
-The script runs in a container: Docker has to be there, and Chromium. TERMINAL_DOCKER_IMAGE says of which image.
+The script runs in a container. This needs Docker and Chromium; TERMINAL_DOCKER_IMAGE is the image.
 """
 
 from __future__ import annotations

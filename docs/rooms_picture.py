@@ -1,8 +1,8 @@
 """Draw the rooms of the package from its imports: `python docs/rooms_picture.py` writes docs/diagrams/rooms.svg.
 
-A room is a folder; the files of `environments/` below the shell are one room, the ground floor, whose layers are those
-of import-linter in pyproject.toml. An arrow is an import that no other way of arrows stands for. Backends with the
-same arrows share a box.
+A room is a folder. The files of `environments/` below the shell are a room, too: the ground floor, with the layers of
+import-linter in pyproject.toml. An arrow is an import, unless a path of other arrows stands for the import. Backends
+with the same arrows share a box.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class Box:
-    """One or several rooms with the same arrows."""
+    """A room, or several rooms with the same arrows."""
 
     rooms: tuple[str, ...]
     targets: frozenset[str]
@@ -60,12 +60,12 @@ class Box:
 
     @property
     def name(self) -> str:
-        """Its name in a sentence."""
+        """The name in a sentence."""
         return ", ".join(self.rooms)
 
     @property
     def heading(self) -> str:
-        """Its name in the picture."""
+        """The heading in the picture."""
         (room, *others) = self.rooms
         if others:
             return "backends"
@@ -75,7 +75,7 @@ class Box:
 
     @property
     def height(self) -> int:
-        """Its height in pixels."""
+        """The height in pixels."""
         return 2 * PAD + LINE * (1 + len(self.lines)) - 2
 
 
@@ -87,7 +87,7 @@ def layers() -> tuple[list[list[str]], list[list[str]]]:
 
 
 def imports_of(tree: ast.AST) -> Iterator[str]:
-    """Yield the dotted names that a module imports, without those for type checkers."""
+    """Yield the dotted names of a module's imports, without imports for type checkers."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             yield from (name for other in node.orelse for name in imports_of(other))
@@ -100,7 +100,7 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
 
 
 def room_of(dotted: str, rooms: Mapping[str, int]) -> str | None:
-    """Return the room of a module; None for modules of others."""
+    """Return the room of a module; None for a module of another package."""
     package, _, rest = dotted.partition(".")
     if package != "environments":
         return package if package in rooms else None
@@ -109,7 +109,7 @@ def room_of(dotted: str, rooms: Mapping[str, int]) -> str | None:
 
 
 def arrows(rooms: Mapping[str, int]) -> dict[str, set[str]]:
-    """Return the rooms that each room imports, without those that another arrow leads to."""
+    """Return the imported rooms of each room, without rooms that are reachable by other arrows."""
     found: dict[str, set[str]] = {room: set() for room in rooms}
     for package in layers()[0]:
         for file in (file for name in package for file in (ROOT / name).rglob("*.py")):
@@ -117,7 +117,7 @@ def arrows(rooms: Mapping[str, int]) -> dict[str, set[str]]:
             assert here
             targets = (room_of(name, rooms) for name in imports_of(ast.parse(file.read_text())))
             found[here] |= {target for target in targets if target and target != here}
-    for room in sorted(rooms, key=lambda each: -rooms[each]):  # the lowest first: their arrows are complete
+    for room in sorted(rooms, key=lambda each: -rooms[each]):  # the lowest rooms first: their arrows are complete
         beyond = set().union(*(reached(found, target) for target in found[room])) if found[room] else set()
         found[room] -= beyond
     return found
@@ -146,7 +146,7 @@ def boxes() -> list[Box]:
     rest = [Box((name,), frozenset(found[name]), (SUBJECTS[name],)) for name in above if name in SUBJECTS]
     floor = [line for layer in inner[base + 1 :] for line in _wrapped(layer)]
     ground = Box((GROUND,), frozenset(found[GROUND]), (SUBJECTS[GROUND], *floor))
-    # A backend stands above the room that it is built on.
+    # A backend is drawn above its base room.
     over: list[Box] = []
     for box in rest:
         over += [each for each in backends if box.name in each.targets]

@@ -1,7 +1,7 @@
 """Writes the tables of settings into the pages of docs/: `make docs` runs this file.
 
-The tables are made from the classes that hold the settings, and from the table of hermes-agent's settings. A table
-stands below a comment with its name, such as `<!-- table: docker -->`, and ends at the next blank line.
+The tables are made from the settings classes, and from the table of hermes-agent's settings. A table follows a comment
+with its name, such as `<!-- table: docker -->`, and ends at the next blank line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HEAD = "| setting | default | meaning |\n|---|---|---|\n"
 LONGEST_LIST = 5
-"""Entries of the longest default that is written out; of a longer list, the number of entries is written."""
+"""The largest number of entries in a default; a longer list is shown as its number of entries."""
 _TABLE = re.compile(r"(<!-- table: ([a-z_ ]+) -->\n)(?:\|.*\n)*")
 
 
@@ -49,9 +49,9 @@ def tables() -> dict[str, str]:
 
 
 def older_tables() -> dict[str, str]:
-    """Return the tables of hermes-agent's settings: those that mean something else here, and those passed over."""
+    """Return the tables of hermes-agent's settings: settings with another meaning here, and ignored settings."""
     head = "| there | here | difference |\n|---|---|---|\n"
-    # One setting there may stand for those of several backends here, which make the same row.
+    # A setting of hermes-agent may be a setting of several backends here, with the same row.
     rows = dict.fromkeys(
         _older_row(older) for older in HERMES_AGENT_SETTINGS if older.here and (older.note or not older.is_same)
     )
@@ -79,12 +79,12 @@ def _older_row(older: HermesAgentSetting) -> str:
 
 
 def pages() -> list[Path]:
-    """Return the pages that hold a table."""
+    """Return the pages with a table."""
     return [page for page in sorted(Path(__file__).parent.rglob("*.md")) if _TABLE.search(page.read_text())]
 
 
-def written(page: str) -> str:
-    """Return the text of a page with its tables made anew. A table of another name is left as it is."""
+def with_tables(page: str) -> str:
+    """Return the text of a page with new tables. A table of another name is unchanged."""
     made = {**tables(), **older_tables()}
     return _TABLE.sub(lambda found: found[1] + made[found[2]] if found[2] in made else found[0], page)
 
@@ -98,7 +98,7 @@ def _table(model: type[DataclassInstance], names: list[str] | None = None) -> st
 
 
 def _docstrings(model: type[DataclassInstance]) -> dict[str, str]:
-    """Return the docstring of each field of a class, on one line."""
+    """Return the docstrings of a class's fields, each as a line."""
     (body,) = ast.parse(dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     found = {}
@@ -119,4 +119,4 @@ def _as_written(default: object) -> str:
 
 if __name__ == "__main__":
     for page in pages():
-        page.write_text(written(page.read_text()))
+        page.write_text(with_tables(page.read_text()))

@@ -94,8 +94,9 @@ def _read_settings(text: str) -> None:
 
 
 def _fits(pattern: str, output: str) -> bool:
-    expected = ".*".join(re.escape(part) for part in pattern.strip().split("..."))
-    return re.fullmatch(expected, output.strip()) is not None
+    pattern, output = (re.sub(r"(?<=\S)  +", "  ", text.strip()) for text in (pattern, output))  # a table's columns
+    expected = ".*".join(re.escape(part) for part in pattern.split("..."))
+    return re.fullmatch(expected, output) is not None
 
 
 def _settings() -> str:

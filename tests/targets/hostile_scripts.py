@@ -54,7 +54,7 @@ def test_deep_directories_in_its_own_directory_go(anywhere: BaseEnvironment) -> 
 CLOSES_ALL = 'import os; os.fork() or (os.setsid(), os.closerange(0, 999), os.execlp("sleep", "sleep", "NAP"))'
 
 
-def test_what_a_tool_call_left_in_the_background_ends_with_the_script(anywhere: BaseEnvironment, nap: str) -> None:
+def test_background_processes_of_a_tool_call_end_with_the_script(anywhere: BaseEnvironment, nap: str) -> None:
     ways = [
         f"setsid sleep 1{nap} >/dev/null 2>&1 &",
         f"(setsid nohup sleep 2{nap} </dev/null >/dev/null 2>&1 &)",

@@ -33,7 +33,7 @@ def test_each_task_of_a_fleet_has_one_result_and_the_same_in_each_run(tmp_path: 
     assert ran(tmp_path / "other", Fleet(FLEET.costs, FLEET.work, seed=2))[1] != first
 
 
-def test_a_fleet_says_what_its_driver_took() -> None:
+def test_the_load_of_a_fleets_driver_is_measured() -> None:
     load = measure_load(FLEET, workers=20, seconds=0.5)
     assert load.workers == 20
     assert load.rate > 0 and load.wanted > 0 and load.driver > 0 and load.simulation > 0

@@ -8,7 +8,7 @@ from benchmarks.measure import UnavailableError, in_turn
 from benchmarks.table import OURS, RAW, Row
 
 
-def test_those_who_do_the_same_work_take_turns() -> None:
+def test_ways_to_do_the_same_work_take_turns() -> None:
     order: list[str] = []
 
     def timer_of(name: str) -> object:
@@ -23,7 +23,7 @@ def test_those_who_do_the_same_work_take_turns() -> None:
     assert {name: times.count for name, times in found.times.items()} == {"a": 2, "b": 2, "c": 2}
 
 
-def test_one_that_cannot_do_it_is_left_out_and_it_is_said_why() -> None:
+def test_an_unavailable_way_is_left_out_with_its_reason() -> None:
     def failing() -> Sequence[float]:
         raise UnavailableError("no such tool")
 
@@ -41,7 +41,7 @@ def test_a_row_says_whether_the_goal_is_reached() -> None:
     assert Row.of("a command", measured).reached is None
 
 
-def test_what_this_package_could_not_do_is_said_in_its_own_row_alone() -> None:
+def test_a_failure_of_this_package_is_noted_in_its_own_row_alone() -> None:
     def failing() -> Sequence[float]:
         raise UnavailableError("the script ended with error")
 

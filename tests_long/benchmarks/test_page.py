@@ -84,7 +84,7 @@ After.
 """
 
 
-def test_what_was_measured_stands_between_the_marks_and_the_rest_stays() -> None:
+def test_measurements_are_written_between_the_marks_and_the_rest_is_unchanged() -> None:
     text = page.render(MARKED, FINDINGS)
     assert text.startswith("Before.\n") and text.endswith("After.\n")
     assert "old" not in text
@@ -110,7 +110,7 @@ def test_the_page_its_charts_and_its_numbers_are_written_together(tmp_path: Path
     assert page.read(tmp_path) == FINDINGS
 
 
-def test_a_chart_says_what_it_shows_and_keeps_its_text_as_text() -> None:
+def test_a_chart_has_a_description_and_its_text_as_text() -> None:
     drawn = svg_of(CHART)
     picture = ElementTree.fromstring(drawn)
     assert picture.findtext(f"{SVG}title") == "Commands a second"
@@ -121,7 +121,7 @@ def test_a_chart_says_what_it_shows_and_keeps_its_text_as_text() -> None:
     assert svg_of(CHART) == drawn, "the same numbers make the same file"
 
 
-def test_the_page_has_a_place_for_each_chart_and_is_what_its_numbers_make_it() -> None:
+def test_the_page_has_each_chart_and_agrees_with_its_numbers() -> None:
     text = (DOCS / page.PERFORMANCE.name).read_text()
     findings = page.read()
     charts = {chart.name for chart in findings.charts}
@@ -138,7 +138,7 @@ def test_each_row_that_the_page_names_is_measured() -> None:
         assert {name.format(backend) for name in names for backend in page.BACKENDS} & measured, names
 
 
-def test_one_subject_that_fails_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_subject_does_not_affect_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def half() -> Iterator[Row]:
         yield ROW
         raise OSError("the engine\nis gone")

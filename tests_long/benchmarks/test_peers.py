@@ -23,7 +23,7 @@ def peer(tmp_path: Path) -> Iterator[Peer]:
     made.close()
 
 
-def test_a_peer_says_what_it_can_do_and_how_long_that_took(peer: Peer) -> None:
+def test_a_peer_reports_its_kinds_of_work_and_their_seconds(peer: Peer) -> None:
     assert "work" in peer.works and "tool_calls" not in peer.works
     seconds, value = peer.ask("work", {"value": 7})
     assert value == 7 and 0 <= seconds < 60
@@ -32,7 +32,7 @@ def test_a_peer_says_what_it_can_do_and_how_long_that_took(peer: Peer) -> None:
     assert timers_of({"a": peer}, "tool_calls") == {}
 
 
-def test_what_fails_in_a_peer_is_said_and_the_peer_goes_on(peer: Peer) -> None:
+def test_an_error_in_a_peer_is_reported_and_the_peer_goes_on(peer: Peer) -> None:
     with pytest.raises(UnavailableError, match="fail: ValueError: so it is"):
         peer.ask("fail")
     assert peer.ask("work")[1] == 1
@@ -45,7 +45,9 @@ def test_a_peer_that_takes_too_long_is_ended(peer: Peer) -> None:
         peer.ask("work")
 
 
-def test_a_peer_that_cannot_be_installed_is_said_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_cannot_be_installed_is_reported_as_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(installation, "KEPT", tmp_path / "kept")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with opened_peers({HERMES_AGENT: {"place": "local"}}) as (ready, missing):

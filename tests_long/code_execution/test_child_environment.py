@@ -17,7 +17,7 @@ SHOW = "import os; print(sorted(os.environ))"
 
 
 @pytest.mark.parametrize("make", [without_bash, per_command])
-def test_a_variable_whose_name_no_shell_knows_does_not_pass(
+def test_a_variable_with_a_name_invalid_in_shells_is_not_passed(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY-API.KEY", "hidden")

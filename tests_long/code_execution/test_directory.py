@@ -30,7 +30,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvir
 
 @pytest.mark.parametrize("transport", ["auto", "file"])
 @pytest.mark.parametrize("tools", ["", CALLING], ids=["", "with tools"])
-def test_what_a_link_in_the_place_of_its_directory_leads_to_stays(
+def test_the_target_of_a_link_that_replaced_the_scripts_directory_is_kept(
     target: BaseEnvironment, tools: str, transport: str
 ) -> None:
     result = execute_code(tools + A_LINK_IN_ITS_PLACE, env=target, transport=transport)  # type: ignore[arg-type]

@@ -16,9 +16,9 @@ from targets.hostile_scripts import (
     test_a_forged_end_of_a_command_reaches_no_other_command,
     test_a_process_that_a_tool_of_ours_started_ends_with_the_script,
     test_a_script_does_not_choose_the_python_of_the_next_one,
+    test_background_processes_of_a_tool_call_end_with_the_script,
     test_deep_directories_in_its_own_directory_go,
     test_nothing_of_a_script_is_left,
-    test_what_a_tool_call_left_in_the_background_ends_with_the_script,
 )
 
 from code_execution import execute_code
@@ -29,9 +29,9 @@ __all__ = [
     "test_a_forged_end_of_a_command_reaches_no_other_command",
     "test_a_process_that_a_tool_of_ours_started_ends_with_the_script",
     "test_a_script_does_not_choose_the_python_of_the_next_one",
+    "test_background_processes_of_a_tool_call_end_with_the_script",
     "test_deep_directories_in_its_own_directory_go",
     "test_nothing_of_a_script_is_left",
-    "test_what_a_tool_call_left_in_the_background_ends_with_the_script",
 ]
 
 
@@ -67,7 +67,7 @@ for _ in range(10):
 """
 
 
-def test_a_relay_that_is_stopped_while_an_answer_is_on_its_way_holds_nobody_up(backend: BaseEnvironment) -> None:
+def test_a_relay_stopped_during_an_answer_blocks_no_thread(backend: BaseEnvironment) -> None:
     def large() -> str:
         time.sleep(0.2)
         return "x" * 5_000_000
@@ -77,7 +77,7 @@ def test_a_relay_that_is_stopped_while_an_answer_is_on_its_way_holds_nobody_up(b
     assert not [thread for thread in threading.enumerate() if thread.name == "hermes-rpc-call"]
 
 
-SPEAKS_FOR_ITS_RELAY = r"""
+FORGES_RELAY_MESSAGES = r"""
 import os, re, time, hermes_tools
 hermes_tools.nothing()
 token, words = hermes_tools._own()[0].encode(), set()
@@ -107,9 +107,7 @@ time.sleep(1)
     ],
     ids=["an endless line", "a size below zero", "an endless request", "thousands of connections", "no exit code"],
 )
-def test_what_is_said_in_the_relays_place_takes_neither_memory_nor_threads(
-    backend: BaseEnvironment, speaks: str
-) -> None:
+def test_forged_relay_messages_take_neither_memory_nor_threads(backend: BaseEnvironment, speaks: str) -> None:
     process = psutil.Process()
     threads, memory = threading.active_count(), process.memory_info().rss
     most = [threads, memory]
@@ -123,7 +121,7 @@ def test_what_is_said_in_the_relays_place_takes_neither_memory_nor_threads(
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        code = SPEAKS_FOR_ITS_RELAY.format(speaks=speaks)
+        code = FORGES_RELAY_MESSAGES.format(speaks=speaks)
         run_within_limits(backend, code, tools={"nothing": lambda: None}, transport="relay")
     finally:
         ended.set()

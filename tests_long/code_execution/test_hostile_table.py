@@ -11,5 +11,5 @@ ROWS = of_each_way(HOSTILE)
 
 
 @pytest.mark.parametrize(("ground", "name"), ROWS, ids=[f"{way}-{name}" for way, name in ROWS], indirect=["ground"])
-def test_behind_any_hostile_script_the_next_is_right_and_nothing_is_left(ground: Ground, name: str, nap: str) -> None:
+def test_after_a_hostile_script_the_next_succeeds_and_no_process_is_left(ground: Ground, name: str, nap: str) -> None:
     ground.check(name, nap)

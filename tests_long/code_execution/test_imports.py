@@ -60,7 +60,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.mark.parametrize("transport", ["auto", "file"])
-def test_an_import_does_what_it_does_in_any_script(target: BaseEnvironment, transport: str) -> None:
+def test_imports_behave_as_in_any_script(target: BaseEnvironment, transport: str) -> None:
     seen = {name: execute_code(code, env=target, transport=transport) for name, (code, _) in AS_EVER.items()}  # type: ignore[arg-type]
     said = {name: result.output.removesuffix("\n") for name, result in seen.items()}
     assert said == {name: expected for name, (_, expected) in AS_EVER.items()}
@@ -69,7 +69,7 @@ def test_an_import_does_what_it_does_in_any_script(target: BaseEnvironment, tran
 BEGINS = "import sys, sitecustomize; print(2, sys.WORD, sitecustomize.__file__.rpartition('/')[0])"
 
 
-def test_what_begins_each_python_of_an_environment_begins_a_script_too(target: BaseEnvironment) -> None:
+def test_sitecustomize_and_pth_files_run_before_a_script(target: BaseEnvironment) -> None:
     """The boot program's file has the name of such a file on this machine."""
     target.execute("python3 -m venv --without-pip venv && export VIRTUAL_ENV=$PWD/venv")
     target.execute("site=$(echo venv/lib/python3*/site-packages); echo 'print(1)' >$site/sitecustomize.py")
@@ -84,7 +84,7 @@ def test_what_begins_each_python_of_an_environment_begins_a_script_too(target: B
     target.execute("unset VIRTUAL_ENV")
 
 
-def test_a_python_that_a_program_of_ones_own_starts_is_run_by_that(target: BaseEnvironment) -> None:
+def test_a_wrapper_around_python_runs_the_script(target: BaseEnvironment) -> None:
     target.execute("mkdir -p tool/bin && export CONDA_PREFIX=$PWD/tool")
     wrapper = '#!/bin/sh\\nexport WHERE="$PWD"\\nexec python3 "$@"\\n'
     target.execute(f"printf '{wrapper}' >tool/bin/python && chmod +x tool/bin/python")

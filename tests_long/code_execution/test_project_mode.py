@@ -78,7 +78,7 @@ def test_the_project_in_the_sessions_directory_is_imported(machine: BaseEnvironm
     assert execute_code("import inside", env=machine).status == "error"
 
 
-def test_the_path_is_that_of_python_in_the_sessions_directory_behind_our_own(machine: BaseEnvironment) -> None:
+def test_sys_path_is_our_directory_and_then_the_path_of_python_in_the_session(machine: BaseEnvironment) -> None:
     machine.execute("mkdir lib && export PYTHONPATH=lib:/no/such/place:")
     said = machine.execute(f"{sys.executable} -c '{PATHS}'")
     theirs = json.loads(said.output)
@@ -88,7 +88,7 @@ def test_the_path_is_that_of_python_in_the_sessions_directory_behind_our_own(mac
     assert "/script-" in staging
 
 
-def test_modules_are_shadowed_as_they_are_for_python_there_and_no_others(here: BaseEnvironment) -> None:
+def test_the_project_shadows_the_same_modules_as_for_python_in_the_session(here: BaseEnvironment) -> None:
     write(
         here,
         colorsys="WORD = 'the project has its own'",
@@ -188,7 +188,7 @@ def test_secrets_do_not_come_along_with_the_sessions_variables(here: BaseEnviron
     assert ran(here, "import os; print('hidden' in os.environ.values())") == "False\n"
 
 
-def test_an_allowed_variable_does_not_take_the_place_of_the_sessions(
+def test_the_sessions_variable_takes_precedence_over_an_allowed_one(
     here: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/of/this/process")
@@ -215,7 +215,7 @@ def test_the_sessions_virtual_environment_is_the_scripts(here: BaseEnvironment) 
     assert "No module named 'installed'" in execute_code("import installed", env=here).output
 
 
-def test_each_script_sees_what_has_become_of_the_sessions_python(here: BaseEnvironment) -> None:
+def test_each_script_follows_changes_of_the_sessions_python(here: BaseEnvironment) -> None:
     which = "import sys; print(sys.prefix.endswith('/venv'))"
     here.execute("export VIRTUAL_ENV=$PWD/venv")
     assert ran(here, which) == "False\n"  # not made yet

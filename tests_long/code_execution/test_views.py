@@ -81,12 +81,12 @@ def _others(env: BaseEnvironment) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["project", "strict"])
-def test_a_script_sees_what_it_sees_without_us(way: tuple[BaseEnvironment, str], mode: str) -> None:
+def test_a_script_sees_the_same_as_without_us(way: tuple[BaseEnvironment, str], mode: str) -> None:
     env, transport = way
     assert differences(env, transport=transport, mode=mode) == {}
 
 
-def test_a_script_sees_on_each_python_what_it_sees_without_us(way: tuple[BaseEnvironment, str]) -> None:
+def test_a_script_sees_on_each_python_the_same_as_without_us(way: tuple[BaseEnvironment, str]) -> None:
     env, transport = way
     for number, python in enumerate(_others(env)):
         use(env, python, f"/tmp/hermes-venv-{time.time_ns()}-{number}")
@@ -184,7 +184,7 @@ def test_each_python_compiles_our_code_once_by_itself(way: tuple[BaseEnvironment
     assert OURS not in kept(env)
 
 
-def test_a_python_that_has_become_another_runs_the_next_script(way: tuple[BaseEnvironment, str]) -> None:
+def test_a_replaced_python_runs_the_next_script(way: tuple[BaseEnvironment, str]) -> None:
     env, transport = way
     place = f"/tmp/hermes-venv-{time.time_ns()}"
     order = [0, 0, -1, -1, 2, 0, 2, 2, -1]
@@ -220,7 +220,7 @@ def test_code_of_one_environment_goes_to_no_other(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("transport", ["socket", "relay"])
-def test_where_a_python_does_not_compile_it_scripts_go_on_from_source(
+def test_scripts_run_from_source_where_a_python_cannot_compile_our_code(
     tmp_path: Path, said: str, transport: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("code_execution.target_code._LIMIT", 0.3)

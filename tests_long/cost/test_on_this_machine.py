@@ -22,7 +22,7 @@ def test_nothing_costs_more_than_its_budget() -> None:
     assert [line for thing in costs for line in excess(thing, {"started": costs[thing]}, ON_THIS_MACHINE[thing])] == []
 
 
-def test_what_is_over_the_budget_is_said_in_a_line_each() -> None:
+def test_each_excess_over_the_budget_is_a_line() -> None:
     counted = {"round_trips": 3.0, "processes": 0.5, "streams": 1}
     assert excess("execute on Docker", counted, {"round_trips": 1, "processes": 0, "streams": 1}) == [
         "execute on Docker: 3 round trips, at most 1",

@@ -107,7 +107,7 @@ def test_a_snapshot_is_used_as_it_is_and_the_sandbox_is_gone_after_cleanup(servi
     assert sandbox not in states()
 
 
-def test_cleanup_waits_for_no_answer_that_the_sandbox_owes(make, monkeypatch):
+def test_cleanup_does_not_wait_for_a_pending_answer_of_the_sandbox(make, monkeypatch):
     monkeypatch.setattr(stream, "WAIT", 300.0)
     env = make()
     for run in (env.execute, env.execute_oneshot):
@@ -178,7 +178,7 @@ def test_a_kept_sandbox_is_used_by_one_process_at_a_time(make):
 
 
 @pytest.mark.alone("garbage")
-def test_what_a_killed_process_left_is_collected(killed):
+def test_a_sandbox_of_a_killed_process_is_collected(killed):
     before = set(states())
     killed("orphan", "not kept")
     (sandbox,) = set(states()) - before
@@ -189,7 +189,7 @@ def test_what_a_killed_process_left_is_collected(killed):
 
 
 @pytest.mark.alone("garbage")
-def test_what_a_killed_process_kept_is_taken_up_without_its_processes(killed, make, nap):
+def test_a_kept_sandbox_of_a_killed_process_is_reused_without_its_processes(killed, make, nap):
     killed("again", "kept")
     env = make(task_id="again", container_persistent=True)
     assert env.execute("cat ~/file").output == "mine\n"
@@ -237,7 +237,7 @@ def test_time_limits_of_the_client_touch_no_thread_of_the_user(make):
     assert bool(left) == bool(before[1][0]) and left <= before[1][0], "a limit of the user's own still runs"
 
 
-def test_the_name_the_client_library_had_before_works_too(tmp_path):
+def test_the_client_librarys_earlier_name_works_too(tmp_path):
     (tmp_path / "daytona_sdk").symlink_to(Path(sdk.__path__[0]))
     code = (
         "import sys\n"

@@ -87,7 +87,7 @@ def test_a_service_that_takes_no_connections_for_a_moment_is_asked_again(service
         assert run(ask) == env._sandbox.id
 
 
-def test_a_host_that_nobody_knows_is_not_asked_for_again(make, monkeypatch, caplog):
+def test_an_unknown_host_is_not_retried(make, monkeypatch, caplog):
     def unknown(*_: object, **__: object) -> NoReturn:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

@@ -55,7 +55,7 @@ def test_a_sandbox_that_is_stopped_says_how_to_start_it(sandbox, make: Make):
         make(sandbox="no-such-one").execute("true")
 
 
-def test_the_target_is_told_by_its_id_and_a_port_by_its_preview_link(sandbox, make: Make):
+def test_the_target_has_the_sandboxs_id_and_a_port_its_preview_link(sandbox, make: Make):
     env = make(sandbox=NAME)
     target, address = env.target, env.address(8000)
     assert (target.kind, target.id, target.name, target.host) == ("sandbox", sandbox.id, NAME, "127.0.0.1")

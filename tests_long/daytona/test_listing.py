@@ -19,7 +19,7 @@ def of_task(task: str) -> list[FoundTarget]:
     return [target for target in DaytonaEnvironment.list_targets() if target.task == task]
 
 
-def test_a_sandbox_is_found_with_whose_it_is_and_removed_only_by_force(make) -> None:
+def test_a_sandbox_is_listed_with_its_owner_and_removed_only_by_force(make) -> None:
     make(task_id="used").execute("true")
     (found,) = of_task("used")
     assert (found.kind, found.state, found.use, found.pid) == ("sandbox", "running", "live", os.getpid())

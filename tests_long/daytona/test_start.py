@@ -41,7 +41,7 @@ def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: St
     assert wait_until(lambda: sandboxes() == before + 1 and not our_threads())
 
 
-def test_progress_tells_of_each_step(service: StandIn, make: Make):
+def test_progress_reports_each_step(service: StandIn, make: Make):
     told: list[Progress] = []
     make(on_progress=told.append).execute("true")
     *steps, started = [each.what for each in told]

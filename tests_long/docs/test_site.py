@@ -68,7 +68,7 @@ def test_the_reference_has_every_public_name() -> None:
     assert names - described == set()
 
 
-def test_a_picture_has_its_text_as_text_and_says_what_it_shows() -> None:
+def test_a_picture_has_a_description_and_its_text_as_text() -> None:
     for file in PICTURES:
         check_picture(file)
 

@@ -31,7 +31,7 @@ def test_an_owner_is_gone_when_its_process_has_ended_or_its_id_is_anothers():
     assert Owner.parse("something else entirely") is None
 
 
-def test_a_claim_is_one_processes_until_it_ends(tmp_path, monkeypatch):
+def test_a_claim_belongs_to_one_process_until_that_ends(tmp_path, monkeypatch):
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     claim, other = Claim("thing"), Claim("thing")
     assert not other.is_held and not (tmp_path / "claims").exists(), "to look makes nothing"

@@ -181,7 +181,7 @@ def test_the_warning_is_on_standard_error_of_the_command_line(home: Path) -> Non
     assert done.stderr.count("terminal.modal_mode: passed over") == 1
 
 
-def test_the_secret_of_a_key_that_is_passed_over_is_not_told(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_secret_of_an_ignored_key_is_not_shown(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_config(home, "terminal: {sudo_password: moonshine}\n")
     load_settings()
     (said,) = warnings_of(caplog)
@@ -282,7 +282,7 @@ def test_a_search_backend_that_is_none_here_is_passed_over(home: Path, caplog: p
     assert "web.use_gateway: passed over" in said
 
 
-def test_what_stands_under_security_and_is_ours_holds(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_our_settings_under_security_hold(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_config(home, "security: {redact_secrets: false, allow_private_urls: true, tirith_path: x}\n")
     assert not load_settings().redact_secrets
     private = load_web_settings().allow_private
@@ -351,7 +351,7 @@ def test_default_limits_hold_where_they_can_and_a_snapshot_has_its_own(home: Pat
     assert not any(getattr(snapshot, name) for name in RESOURCE_SETTINGS)
 
 
-def test_every_setting_that_the_table_names_is_one() -> None:
+def test_every_setting_of_the_table_exists() -> None:
     names = {f"terminal.{name}" for name in setting_names(EnvironmentSettings)} | {"terminal.backend"}
     for backend in BUILT_IN:
         own = backend_settings_class(backend)

@@ -67,7 +67,7 @@ def test_a_callback_that_fails_is_logged_once_and_stops_nothing(tmp_path: Path, 
     assert "on_progress failed" in record.getMessage() and record.exc_info
 
 
-def test_reports_of_one_thing_that_come_too_fast_are_left_out_but_for_its_end():
+def test_reports_that_come_too_fast_are_left_out_except_the_last():
     reporter, told = Reporter("local"), list[Progress]()
     reporter.callback = told.append
     for done in range(101):

@@ -91,7 +91,7 @@ def test_a_person_gets_into_the_job(cluster: Path) -> None:
         assert said.stdout == f"{target.id}\n"
 
 
-def test_a_limit_is_no_request(cluster: Path) -> None:
+def test_a_limit_of_the_container_settings_is_refused(cluster: Path) -> None:
     with pytest.raises(UnsupportedError, match="container_memory"):
         create_environment("slurm", container_memory=512)
 
@@ -115,7 +115,7 @@ def out_of_time(cluster: Path, job: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_slurm_says_is_in_the_error(cluster: Path) -> None:
+def test_slurms_message_is_in_the_error(cluster: Path) -> None:
     with (
         create_environment("slurm", partition="none") as env,
         pytest.raises(EnvironmentStartError, match="invalid partition specified: none"),
@@ -140,7 +140,7 @@ def test_a_start_that_waits_in_the_queue_can_be_stopped(cluster: Path) -> None:
     (cluster / slurm.FULL).unlink()
 
 
-def test_a_job_is_found_with_whose_it_is_and_cancelled_only_by_force(cluster: Path) -> None:
+def test_a_job_is_listed_with_its_owner_and_cancelled_only_by_force(cluster: Path) -> None:
     with create_environment("slurm") as env:
         env.execute("true")
         (job,) = [job for job in backend_class("slurm").list_targets() if job.id == env.target.id]

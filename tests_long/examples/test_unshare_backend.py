@@ -58,7 +58,7 @@ def test_a_script_calls_tools_from_inside(installed: None) -> None:
     assert int(result.output) < 100, "the session's shell is not in a process table of its own"
 
 
-def test_it_has_a_tmp_of_its_own_of_the_size_that_was_set(installed: None, tmp_path: Path) -> None:
+def test_tmp_is_private_and_has_the_configured_size(installed: None, tmp_path: Path) -> None:
     with create_environment("unshare", tmp_size="8m") as env:
         env.write_bytes("/tmp/inside", b"x")
         full = env.execute("head -c 16m /dev/zero >/tmp/too-much")
@@ -67,7 +67,7 @@ def test_it_has_a_tmp_of_its_own_of_the_size_that_was_set(installed: None, tmp_p
     assert not Path("/tmp/inside").exists()
 
 
-def test_its_settings_come_from_the_usual_sources(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_come_from_the_usual_sources(installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_settings("unshare").unshare.tmp_size == "50%"
     monkeypatch.setenv("TERMINAL_UNSHARE_TMP_SIZE", "8m")
     assert load_settings("unshare").unshare.tmp_size == "8m"

@@ -93,7 +93,7 @@ def test_a_wrong_marker_and_a_target_that_cannot_be_had_are_told_in_one_line(pyt
         result.stdout.no_fnmatch_line(chain)
 
 
-def test_it_costs_nothing_where_it_is_not_used(request: pytest.FixtureRequest) -> None:
+def test_the_plugin_costs_nothing_if_unused(request: pytest.FixtureRequest) -> None:
     assert request.config.pluginmanager.has_plugin("hermes_env")
     code = "import hermes_env.pytest_plugin, sys; print({'environments', 'yaml'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

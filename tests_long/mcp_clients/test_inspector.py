@@ -59,7 +59,7 @@ def test_a_command_and_a_script_are_run(inspect: Inspect) -> None:
     assert (found["result"]["structuredContent"]["output"], code) == ("42\n\n", 0)
 
 
-def test_errors_are_told(inspect: Inspect) -> None:
+def test_errors_are_reported(inspect: Inspect) -> None:
     for words, told in (
         (["read_file", "--tool-arg", "path=not-there"], "no such file"),
         (["terminal", "--tool-arg", "nonsense=1"], "there is no 'nonsense'"),

@@ -49,7 +49,7 @@ def test_a_sandbox_that_has_ended_is_lost_and_cannot_be_joined(sandbox, make: Ma
         make(sandbox=f"sb-{'0' * 26}").execute("true")
 
 
-def test_the_target_is_told_by_its_id_and_a_port_by_the_tunnel_of_the_sandbox(sandbox, make: Make):
+def test_the_target_has_the_sandboxs_id_and_a_port_the_sandboxs_tunnel(sandbox, make: Make):
     target = make(sandbox=sandbox.object_id).target
     assert (target.kind, target.id) == ("sandbox", sandbox.object_id)
     assert target.enter == ("modal", "shell", sandbox.object_id)

@@ -34,7 +34,7 @@ def hold(service: StandIn, name: str) -> Callable[[], object]:
 
 
 @each_way
-def test_what_the_service_makes_later_is_ended(service: StandIn, make: Make, stop: Stop):
+def test_a_sandbox_that_the_service_makes_later_is_ended(service: StandIn, make: Make, stop: Stop):
     for call in ("AppGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2", "TaskExecStart"):
         before = running(service)
         stop(make(), hold(service, call))
@@ -51,7 +51,7 @@ def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: St
     assert wait_until(lambda: not our_threads()) and running(service) == before + 1
 
 
-def test_progress_tells_of_each_step(service: StandIn, make: Make):
+def test_progress_reports_each_step(service: StandIn, make: Make):
     told: list[Progress] = []
     make(on_progress=told.append).execute("true")
     *steps, started = [each.what for each in told]

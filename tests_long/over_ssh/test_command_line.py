@@ -28,7 +28,7 @@ def hermes_env(variables: dict[str, str], *words: str) -> subprocess.CompletedPr
     )
 
 
-def test_a_command_is_run_there(variables: dict[str, str], server: SSHServer) -> None:
+def test_a_command_runs_on_the_host(variables: dict[str, str], server: SSHServer) -> None:
     over = {name: variables.pop(f"TERMINAL_{name.upper()}") for name in server.over}
     assignments = [word for name, value in over.items() for word in ("--set", f"{name}={value}")]
     done = hermes_env(variables, "exec", "--backend", "docker", *assignments, "--", "echo inside; exit 3")

@@ -101,7 +101,7 @@ def test_the_container_is_removed_although_the_link_dropped_before_that(
     assert wait_until(lambda: not our_threads())
 
 
-def test_a_container_that_stays_when_the_host_is_gone_is_told_of(
+def test_a_container_that_stays_when_the_host_is_gone_is_reported(
     docker_environment: MakeDocker,
     machine_where: Callable[[str], SSHServer],
     engine: docker.DockerClient,
@@ -149,7 +149,7 @@ OLD = "docker: 'system dial-stdio' is not a docker command."
     ],
     ids=["no engine runs", "not allowed", "too old"],
 )
-def test_an_engine_that_cannot_be_used_there_says_why(
+def test_an_unusable_engine_on_the_host_is_an_error_with_the_reason(
     before: str, said: list[str], machine_where: Callable[[str], SSHServer], program: Callable[[str, str], Path]
 ) -> None:
     programs = program("docker", f'echo "{OLD}" >&2; exit 1')
@@ -160,7 +160,7 @@ def test_an_engine_that_cannot_be_used_there_says_why(
         assert words in str(raised.value)
 
 
-def test_a_host_without_docker_is_told_of(machine_without_engines: Over) -> None:
+def test_a_host_without_docker_is_an_error(machine_without_engines: Over) -> None:
     with (
         pytest.raises(EnvironmentStartError, match=r"there is no docker program on agent@.*install it there"),
         create_environment("docker", **machine_without_engines) as env,

@@ -52,7 +52,7 @@ Engine = Callable[..., dict[str, str]]
 
 
 @pytest.mark.parametrize("engine", [docker, singularity])
-def test_what_runs_ends_with_the_program(engine: Engine, server: SSHServer) -> None:
+def test_commands_end_with_the_program(engine: Engine, server: SSHServer) -> None:
     word, settings = unique(), engine() | server.over
     command = [sys.executable, "-c", PROGRAM, json.dumps(settings), word]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
@@ -69,7 +69,7 @@ def test_what_runs_ends_with_the_program(engine: Engine, server: SSHServer) -> N
 
 
 @pytest.mark.parametrize("engine", [docker, singularity])
-def test_what_runs_in_the_background_outlives_a_link_that_drops(engine: Engine, server: SSHServer) -> None:
+def test_a_background_process_outlives_a_dropped_link(engine: Engine, server: SSHServer) -> None:
     word = unique()
     with create_environment(**engine(), **server.over) as env:
         env.prepare()

@@ -80,7 +80,7 @@ def test_the_program_is_found_on_the_path_of_a_login_shell(
         assert f"at {images.program.parent}/" in SingularityEnvironment.probe(env.settings)
 
 
-def test_a_host_without_the_program_is_told_of(machine_without_engines: Over) -> None:
+def test_a_host_without_the_program_is_an_error(machine_without_engines: Over) -> None:
     said = refused(EnvironmentStartError, **machine_without_engines)
     assert "neither apptainer nor singularity is on PATH of agent@" in said
     assert "install Apptainer" in said

@@ -11,7 +11,7 @@ from targets.lease_threads import LONG, LeaseThread
 from targets.processes import all_gone
 
 
-def test_there_are_never_more_than_max(scripted_pool, starts) -> None:
+def test_a_pool_never_exceeds_max(scripted_pool, starts) -> None:
     pool = scripted_pool(min=2, max=3)
     with ThreadPoolExecutor(12) as threads:
         done = [threads.submit(lambda: LeaseThread(pool).join()) for _ in range(24)]

@@ -19,7 +19,7 @@ def test_renew_resets_a_used_environment(backend: Backend, tmp_path: Path, nap: 
         check_renew(subject, nap)
 
 
-def test_no_shell_looks_for_what_is_left_on_this_machine(monkeypatch: pytest.MonkeyPatch, nap: str) -> None:
+def test_on_this_machine_no_shell_searches_for_leftovers(monkeypatch: pytest.MonkeyPatch, nap: str) -> None:
     asked: list[float] = []
     end = ProcessTree.end
     monkeypatch.setattr(ProcessTree, "end", lambda tree, grace: asked.append(grace) or end(tree, grace))

@@ -36,7 +36,7 @@ def wrong() -> EnvironmentStartError:
 # The meaning of an error.
 
 
-def test_what_may_pass_is_told_from_what_will_not() -> None:
+def test_transient_and_permanent_errors_are_distinguished() -> None:
     rows = [
         (refused(429), Verdict.BUSY),
         (refused(503), Verdict.BUSY),
@@ -84,7 +84,7 @@ def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(scripted_pool, s
     assert starts.together[8:12] == [1, 1, 1, 1], "the one finds out for the others"
 
 
-def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(scripted_pool, starts, monkeypatch) -> None:
+def test_waiting_borrowers_get_the_engines_refusal_in_the_end(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr(pool_module, "REFUSALS", 3)
     starts.always = refused()
     pool = scripted_pool()
@@ -101,7 +101,7 @@ def test_a_wait_that_ends_before_says_that_the_engine_refuses(scripted_pool, sta
     assert "the last start was refused: backend 'scripted': no target can be started" in str(waiting.join())
 
 
-def test_what_is_wrong_is_told_to_all_who_wait_at_once(scripted_pool, starts) -> None:
+def test_a_permanent_failure_is_raised_for_all_waiting_borrowers(scripted_pool, starts) -> None:
     starts.may_start.clear()
     starts.always = wrong()
     pool = scripted_pool(max=1)
@@ -114,7 +114,7 @@ def test_what_is_wrong_is_told_to_all_who_wait_at_once(scripted_pool, starts) ->
     assert LeaseThread(pool).join() == "works\n", "who comes later tries again"
 
 
-def test_a_failure_by_chance_is_told_to_one(scripted_pool, starts) -> None:
+def test_a_transient_failure_is_raised_for_one_borrower(scripted_pool, starts) -> None:
     starts.may_start.clear()
     starts.errors.append(EnvironmentLostError("it went away"))
     pool = scripted_pool(max=1)
@@ -155,7 +155,7 @@ def test_starts_of_a_place_have_a_pause_between_them() -> None:
     assert place.begin(StartLimits()) == 0, "who has no such limit is not held to another's"
 
 
-def test_who_waits_for_a_place_is_told_when_a_start_has_ended() -> None:
+def test_a_waiting_start_is_woken_when_another_has_ended() -> None:
     place, limits, told = StartPlace(), StartLimits(at_once=1), []
     place.watch(lambda: told.append("ended"))
     assert place.begin(limits) == 0

@@ -166,7 +166,7 @@ def test_links_to_one_huge_request_are_brought_one_by_one(queue_line):
     assert most - before < 400_000_000
 
 
-def test_noise_is_not_kept():
+def test_noise_is_not_buffered():
     collected = CollectedRequests("@")
     before = memory()
     for _ in range(100):

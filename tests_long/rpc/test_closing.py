@@ -35,7 +35,7 @@ def test_closing_does_not_wait_for_a_handler_that_runs_on(open_channel, local_en
             thread.join(60)
 
 
-def test_a_relay_that_is_not_read_as_too_many_calls_run_ends_by_itself_all_the_same(local_env):
+def test_a_blocked_relay_with_too_many_calls_ends_by_itself(local_env):
     running, side_by_side, release = [], [], threading.Event()
 
     def stuck():

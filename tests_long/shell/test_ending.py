@@ -51,7 +51,7 @@ while True:
 """
 
 
-def test_a_process_that_forks_and_exits_without_end_is_ended_or_told_of(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_a_process_that_forks_and_exits_without_end_is_ended_or_reported(env: BaseEnvironment, tmp_path: Path) -> None:
     hopper, trace = tmp_path / "hopper.py", tmp_path / "trace"
     hopper.write_text(HOPPER)
     pid = env.execute("kept=1; echo $$").output.strip()
@@ -84,7 +84,7 @@ def test_an_environment_within_a_command_ends_with_it(env: BaseEnvironment, tmp_
     assert wait_until(lambda: not processes_with(word), 2)
 
 
-def test_a_command_is_ended_although_no_descriptor_is_to_be_had(tmp_path: Path) -> None:
+def test_a_command_is_ended_without_a_free_descriptor(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import os, resource
         from environments import create_environment
@@ -113,7 +113,7 @@ def test_a_command_is_ended_although_no_descriptor_is_to_be_had(tmp_path: Path) 
     assert done.stdout == "True on\n\n", done.stderr
 
 
-def test_what_could_not_be_ended_is_said(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_survivors_are_reported(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     from environments.shell import kill
 
     def harmless(signal: str, targets: object) -> str:

@@ -57,7 +57,7 @@ def test_a_lost_answer_is_asked_for_again_and_nothing_runs_twice(make: Make, tmp
 
 
 @pytest.mark.parametrize("text", ["x", "'", "\\", "\u00fc\n#", "'\"$x`!\n#"], ids=ascii)
-def test_a_large_script_is_there_soon_whatever_it_holds(make: Make, text: str) -> None:
+def test_a_large_script_of_any_characters_is_sent_quickly(make: Make, text: str) -> None:
     """The script is sent within shell text. Quoting has taken more than a minute."""
     code = "from hermes_tools import same\nprint(same(len(open(__file__).read())))\n#" + text * (2_000_000 // len(text))
     result = execute_code(code, env=make(), tools={"same": lambda value: value}, timeout=30)

@@ -100,7 +100,7 @@ def test_an_endless_body_is_an_error(site: Site, read_one: ReadOne, monkeypatch:
     assert read_one(site.on("/", page))["error"] == "the body is larger than 1,000,000 bytes (web.max_bytes)"
 
 
-def test_what_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:
+def test_a_response_that_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:
     url = site.on("/", lambda request: request.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n") and None)
     assert "violates the HTTP protocol" in str(read_one(url)["error"])
     too_early = site.page("/", "short", "text/plain", Content_Length="1000")

@@ -39,12 +39,12 @@ def test_bytes_follow_structured_content() -> None:
     assert content == {"width": 1} and NOT_A_FILE in file["error"]
 
 
-def test_a_link_has_what_is_said_of_it() -> None:
+def test_a_resource_link_has_its_uri_name_and_type() -> None:
     link = ResourceLink(uri="mem:/x", name="x", mime_type="text/plain")
     assert value(CallToolResult(content=[link])) == {"uri": "mem:/x", "name": "x", "mime_type": "text/plain"}
 
 
-def test_an_empty_file_is_one() -> None:
+def test_an_empty_blob_is_a_file() -> None:
     empty = EmbeddedResource(resource=BlobResourceContents(uri="mem:/empty", blob=""))
     assert NOT_A_FILE in value(CallToolResult(content=[empty]))["error"]  # type: ignore[index]
 
@@ -58,7 +58,7 @@ FAILED: list[tuple[list[str], object, object]] = [
 ]
 
 
-def test_an_error_is_told_as_of_any_tool() -> None:
+def test_an_error_is_returned_as_of_any_tool() -> None:
     for texts, structured, given in FAILED:
         content = [TextContent(text=text) for text in texts]
         assert value(CallToolResult(content=content, structured_content=structured, is_error=True)) == given

@@ -50,7 +50,7 @@ write_file("variables", json.dumps(ours_variables()))
     assert [call.name for call in result.tool_calls][:2] == ["ours_add", "their_tools_add"]
 
 
-def test_tools_of_the_caller_have_servers_beside_them_if_asked_for(
+def test_callers_tools_have_the_servers_tools_beside_them_on_request(
     env: BaseEnvironment, serve: Configure, http: dict[str, object]
 ) -> None:
     serve(ours={**http, "tools": ["add"]}, off={"command": "no-such-program", "enabled": False})
@@ -62,14 +62,16 @@ def test_tools_of_the_caller_have_servers_beside_them_if_asked_for(
     assert "would be 'ours_add' in the script, and so is another tool" in str(clash.error)
 
 
-def test_a_server_behind_a_url_that_refuses_us_says_so(env: BaseEnvironment, serve: Configure, url: str) -> None:
+def test_a_server_that_refuses_the_credentials_is_an_error_without_them(
+    env: BaseEnvironment, serve: Configure, url: str
+) -> None:
     serve(ours={"url": f"{url}?key=nobody-is-to-know", "headers": {"Authorization": "Bearer of a wrong token"}})
     result = execute_code("# ours", env=env)
     assert "the MCP server 'ours' could not be started" in str(result.error)
     assert "wrong token" not in str(result.error) and "nobody" not in str(result.error)
 
 
-def test_nothing_of_the_servers_is_left_here(
+def test_servers_leave_no_threads_processes_or_descriptors(
     env: BaseEnvironment, serve: Configure, stdio: dict[str, object], http: dict[str, object]
 ) -> None:
     serve(ours=stdio, theirs=http, gone={"command": "false"})
@@ -115,7 +117,7 @@ def test_a_call_ends_with_its_script_and_so_does_the_server(
     assert is_gone(int(result.output.split()[0]))
 
 
-def test_a_models_scripts_have_them_unless_a_tool_of_ours_is_left_out(
+def test_a_models_scripts_have_the_servers_tools_unless_a_built_in_tool_is_left_out(
     env: BaseEnvironment, serve: Configure, http: dict[str, object]
 ) -> None:
     serve(ours=http)

@@ -84,10 +84,14 @@ async def check(
 
 @on_both_loops
 @pytest.mark.parametrize("done", DONE)
-async def test_by_a_scope(env: AsyncEnvironment, nap: str, tmp_path: Path, done: str) -> None:
+async def test_a_cancel_scope_at_any_turn_leaves_nothing(
+    env: AsyncEnvironment, nap: str, tmp_path: Path, done: str
+) -> None:
     await check(in_a_group, done, env, nap, tmp_path)
 
 
 @pytest.mark.parametrize("done", DONE)
-async def test_by_asyncio_itself(env: AsyncEnvironment, nap: str, tmp_path: Path, done: str) -> None:
+async def test_a_cancellation_by_asyncio_at_any_turn_leaves_nothing(
+    env: AsyncEnvironment, nap: str, tmp_path: Path, done: str
+) -> None:
     await check(by_the_task, done, env, nap, tmp_path)

@@ -52,7 +52,7 @@ async def test_a_command_waits_for_its_reader(env: AsyncEnvironment, work: Path)
 
 
 @on_both_loops
-async def test_to_leave_the_loop_and_end_the_stream_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
+async def test_leaving_the_loop_and_ending_the_stream_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
     async with env.stream(f"echo begun; sleep {nap}") as left:
         async for piece in left:
             assert piece == "begun\n"

@@ -80,7 +80,7 @@ def test_failures_are_run_again_when_that_is_asked_for(hermes_env, write, out: P
     assert "not run again: 1 success" in done.stderr
 
 
-def test_results_of_other_tasks_stay_and_are_told(write, out: Path) -> None:
+def test_results_of_other_tasks_stay_and_are_reported(write, out: Path) -> None:
     assert run_batch([{"id": "other", "command": "true"}], "local", out=out).others == 0
     summary = run_batch(write({"id": "a", "command": "true"}), "local", out=out)
     assert (summary.counts, summary.others, summary.ok) == ({"success": 1}, 1, True)
@@ -129,7 +129,7 @@ NO_WORK = {
 }
 
 
-def test_a_name_that_stands_for_no_code_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_without_code_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "broken.py").write_text("1 / 0")
@@ -148,7 +148,7 @@ WRONG = [
 ]
 
 
-def test_what_cannot_be_understood_is_said(hermes_env, write, out: Path) -> None:
+def test_wrong_input_is_an_error_message(hermes_env, write, out: Path) -> None:
     for words, code, said in WRONG:
         tasks = write({"id": "a", "command": "true"} if words else {"id": "a", "comand": "true"})
         done = hermes_env("batch", tasks, "--out", str(out), *words)
@@ -166,7 +166,7 @@ def test_the_budget_is_an_exit_code_of_its_own(hermes_env, write, out: Path, nap
     assert statuses(out) == {"a": "interrupted", "b": "success"}
 
 
-def test_a_signal_ends_what_runs_and_writes_it_down_and_meanwhile_no_other_run_adds_to_it(
+def test_a_signal_interrupts_and_records_tasks_while_the_results_are_locked(
     hermes_env, start_hermes_env, write, out: Path, nap: str
 ) -> None:
     tasks = write(*({"id": str(count), "command": f"sleep {nap}"} for count in range(5)))
@@ -206,7 +206,7 @@ def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
     assert run_interruptibly(work, lambda _: told.set(), on_second=again.set)
 
 
-def test_a_person_sees_how_far_it_is(open_terminal, write, out: Path, nap: str) -> None:
+def test_a_user_sees_the_progress_of_a_copy(open_terminal, write, out: Path, nap: str) -> None:
     tasks = write(
         {"id": "a", "command": "true"}, {"id": "b", "command": f"sleep {nap}"}, {"id": "c", "command": "true"}
     )
@@ -219,7 +219,7 @@ def test_a_person_sees_how_far_it_is(open_terminal, write, out: Path, nap: str) 
     assert user.has_initial_settings
 
 
-def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
+def test_a_killed_run_is_continued_and_no_task_runs_twice(
     hermes_env, start_hermes_env, write, out: Path, tmp_path: Path, nap: str
 ) -> None:
     log = tmp_path / "log"

@@ -207,7 +207,7 @@ def test_a_ray_of_the_batchs_own_listens_here_alone_and_takes_all_with_it(
     assert session and not Path(session[0]).exists()
 
 
-def test_something_else_at_the_address_of_a_cluster_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_server_at_the_address_of_a_cluster_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_clusters, "PROBED_IN", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -215,7 +215,7 @@ def test_something_else_at_the_address_of_a_cluster_is_told(monkeypatch: pytest.
             ray_clusters.asks_for_token(address)
 
 
-def test_an_address_where_no_cluster_is_is_told(hermes_env, tmp_path: Path, out: Path) -> None:
+def test_an_address_without_a_cluster_is_an_error(hermes_env, tmp_path: Path, out: Path) -> None:
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text('{"id": "1", "command": "true"}\n')
     for address, told in {

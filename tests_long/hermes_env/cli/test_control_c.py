@@ -111,7 +111,7 @@ def test_a_question_is_answered_by_it_with_the_end(open_terminal: OpenTerminal, 
     assert user.wait_for_exit() == 130
 
 
-def test_a_shell_receives_it_itself(open_terminal: OpenTerminal) -> None:
+def test_a_shell_receives_control_c_itself(open_terminal: OpenTerminal) -> None:
     user = open_terminal("shell", "--", "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.1; done")
     user.expect("ready")
     user.type("\x03")

@@ -85,7 +85,7 @@ def test_a_file_goes_there_and_back_with_its_permissions(hermes_env, there: Ther
     assert (tmp_path / "back").stat().st_mode & 0o777 == 0o750
 
 
-def test_what_goes_to_a_directory_goes_into_it(cp: Copies, there: There, tmp_path: Path) -> None:
+def test_a_copy_to_a_directory_goes_into_the_directory(cp: Copies, there: There, tmp_path: Path) -> None:
     (tmp_path / "one").write_text("here")
     there.made("folder/two")
     (tmp_path / "own").mkdir()
@@ -195,7 +195,7 @@ def test_an_error_is_one_line(hermes_env) -> None:
     assert done.stderr == "hermes-env: cannot look at /missing/file on backend 'local': No such file or directory\n"
 
 
-def test_control_c_ends_it_and_leaves_no_part(
+def test_control_c_ends_the_copy_and_leaves_no_part(
     start_hermes_env: Start, there: There, variables: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "tmp").mkdir()
@@ -208,7 +208,7 @@ def test_control_c_ends_it_and_leaves_no_part(
     assert there.names() == [] and not list((tmp_path / "tmp").iterdir())
 
 
-def test_a_reader_that_leaves_ends_it(there: There, variables: dict[str, str], tmp_path: Path) -> None:
+def test_a_reader_that_leaves_ends_the_copy(there: There, variables: dict[str, str], tmp_path: Path) -> None:
     there.environment.execute_oneshot(f"head -c 4000000 /dev/zero >'{there.folder}/large'")
     reader, writer = os.pipe()
     words = ("cp", *there.options, ":large", "-")
@@ -219,7 +219,7 @@ def test_a_reader_that_leaves_ends_it(there: There, variables: dict[str, str], t
         thread.join()
 
 
-def test_a_person_sees_how_far_it_is(open_terminal: OpenTerminal, there: There, tmp_path: Path) -> None:
+def test_a_user_sees_the_progress_of_a_copy(open_terminal: OpenTerminal, there: There, tmp_path: Path) -> None:
     """A pipe without a reader blocks the copy until the progress has been seen."""
     there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
     os.mkfifo(tmp_path / "out")

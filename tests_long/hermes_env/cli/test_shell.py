@@ -33,9 +33,7 @@ def test_a_command_can_stand_in_place_of_the_shell(open_terminal: OpenTerminal) 
     assert user.wait_for_exit() == 5
 
 
-def test_it_is_the_shell_of_the_user_and_a_login_shell_where_that_is_asked_for(
-    open_terminal: OpenTerminal, tmp_path: Path
-) -> None:
+def test_the_shell_is_the_users_and_a_login_shell_on_request(open_terminal: OpenTerminal, tmp_path: Path) -> None:
     (tmp_path / "own shell").write_text("#!/bin/sh\necho own shell, $# words: $1\n")
     (tmp_path / "own shell").chmod(0o755)
     for words, said in (((), "own shell, 0 words"), (("--set", "login_shell=true"), "own shell, 1 words: -l")):
@@ -55,7 +53,7 @@ def test_a_window_that_shows_nothing_more_delays_no_end(open_terminal: OpenTermi
     assert all_gone(nap)
 
 
-def test_a_window_that_is_shut_ends_it(open_terminal: OpenTerminal, nap: str) -> None:
+def test_closing_the_terminal_window_ends_the_shell(open_terminal: OpenTerminal, nap: str) -> None:
     user = open_terminal("shell")
     user.type(f"sleep {nap}\r")
     assert wait_until(lambda: bool(processes_with(nap)), 60)
@@ -64,7 +62,7 @@ def test_a_window_that_is_shut_ends_it(open_terminal: OpenTerminal, nap: str) ->
     assert all_gone(nap)
 
 
-def test_a_shell_that_is_killed_says_so(open_terminal: OpenTerminal) -> None:
+def test_a_killed_shell_restores_the_terminal_and_exits_with_137(open_terminal: OpenTerminal) -> None:
     user = open_terminal("shell")
     user.type("printf '\\033[?1000h'; kill -9 $$\r")
     assert user.wait_for_exit() == 137
@@ -107,7 +105,7 @@ def test_a_person_is_asked_where_a_rule_says_so(open_terminal: OpenTerminal, con
         assert user.wait_for_exit() == code
 
 
-def test_a_backend_without_terminals_says_so(open_terminal: OpenTerminal) -> None:
+def test_a_backend_without_terminals_is_an_error(open_terminal: OpenTerminal) -> None:
     tests = str(Path(per_command_local.__file__).parents[1])
     user = open_terminal("shell", "-b", "targets.per_command_local:PerCommandLocal", PYTHONPATH=tests)
     user.expect("has no pty")
@@ -115,7 +113,7 @@ def test_a_backend_without_terminals_says_so(open_terminal: OpenTerminal) -> Non
     assert user.has_initial_settings
 
 
-def test_an_error_gives_the_terminal_back(open_terminal: OpenTerminal, tmp_path: Path) -> None:
+def test_an_error_restores_the_terminal(open_terminal: OpenTerminal, tmp_path: Path) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text(
         "from hermes_env.cli import shell\n"

@@ -12,7 +12,7 @@ from environments.conformance.check import wait_until
 PROMPT = r"[$#] "
 
 
-def test_it_has_the_window_and_its_code_and_ends_what_was_left_behind(open_terminal: OpenTerminal, nap: str) -> None:
+def test_the_shell_has_window_size_and_exit_code_and_ends_leftovers(open_terminal: OpenTerminal, nap: str) -> None:
     user = open_terminal("shell")
     user.expect(PROMPT)
     assert not user.has_initial_settings
@@ -50,7 +50,7 @@ def test_control_c_and_control_z_are_for_the_command_there(open_terminal: OpenTe
     assert all_gone(nap)
 
 
-def test_tilde_dot_at_the_beginning_of_a_line_ends_it(open_terminal: OpenTerminal, nap: str) -> None:
+def test_tilde_dot_at_the_beginning_of_a_line_ends_the_shell(open_terminal: OpenTerminal, nap: str) -> None:
     user = open_terminal("shell")
     user.type("echo not~.here\r~~\x15echo ~/x ~+ | tr / .\r")
     user.expect("not~.here\r\n")
@@ -63,7 +63,7 @@ def test_tilde_dot_at_the_beginning_of_a_line_ends_it(open_terminal: OpenTermina
     assert all_gone(nap)
 
 
-def test_a_signal_ends_it_and_gives_the_terminal_back(open_terminal: OpenTerminal, nap: str) -> None:
+def test_a_signal_ends_the_shell_and_restores_the_terminal(open_terminal: OpenTerminal, nap: str) -> None:
     user = open_terminal("shell")
     user.type(f"printf '\\033[?1049h\\033[?25l\\033[?7l\\033[?7h\\033[31m'; sleep {nap}\r")
     assert wait_until(lambda: bool(processes_with(nap)), 60)
@@ -77,7 +77,7 @@ def test_a_signal_ends_it_and_gives_the_terminal_back(open_terminal: OpenTermina
     assert all_gone(nap)
 
 
-def test_without_a_terminal_it_says_what_to_use(hermes_env: CommandLine) -> None:
+def test_without_a_terminal_the_error_names_an_alternative(hermes_env: CommandLine) -> None:
     done = hermes_env("shell", stdin="ls\n")
     assert (done.returncode, done.stdout) == (125, "")
     assert "standard input is no terminal" in done.stderr and "hermes-env exec" in done.stderr

@@ -54,7 +54,7 @@ def test_the_limit_bounds_a_start_too(hermes_env: CommandLine, silent: Silent) -
         assert "hermes-env: connecting to" in verbose.stderr
 
 
-def test_a_start_that_takes_long_is_told_of(
+def test_a_long_start_reports_progress(
     hermes_env: CommandLine, silent: Silent, variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
@@ -69,7 +69,7 @@ def test_a_start_that_takes_long_is_told_of(
     assert line and "\x1b[2K" in after, "the line is cleared before the error is shown"
 
 
-def test_what_a_registry_says_is_no_control_of_a_terminal() -> None:
+def test_terminal_controls_in_a_registrys_message_are_removed() -> None:
     assert "\x1b" not in described(Progress("docker", "pulling \x1b]0;title\x07image", None, None))
     assert described(Progress("docker", "pulling image", 5_400_000, 30_000_000)) == "pulling image: 5 of 30 MB"
     assert described(Progress("docker", "pulling image", 5_400_000)) == "pulling image: 5 MB"

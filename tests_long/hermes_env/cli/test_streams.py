@@ -93,7 +93,7 @@ def test_a_command_that_has_ended_as_it_was_interrupted_is_interrupted(
     check_an_interrupt_ends_a_command(environment, nap, None)
 
 
-def test_a_person_whose_command_has_ended_as_it_was_interrupted_has_interrupted_it(
+def test_a_terminals_command_that_has_ended_as_it_was_interrupted_is_interrupted(
     environment: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not environment.capabilities.pty:

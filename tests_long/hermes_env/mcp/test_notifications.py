@@ -47,7 +47,7 @@ def test_no_result_holds_the_token(web_server: WebServer) -> None:
     run(test)
 
 
-def test_a_script_is_told_of_while_it_runs(web_server: WebServer) -> None:
+def test_a_script_reports_progress_while_it_runs(web_server: WebServer) -> None:
     received = Notifications()
     code = (
         "import os, time\nprint('early', flush=True)\nwhile not os.path.exists('script told'): time.sleep(0.1)\n"
@@ -63,7 +63,7 @@ def test_a_script_is_told_of_while_it_runs(web_server: WebServer) -> None:
     run(test)
 
 
-def test_who_wants_only_warnings_gets_no_output_and_still_progress(web_server: WebServer) -> None:
+def test_a_client_at_level_warning_gets_no_output_and_still_progress(web_server: WebServer) -> None:
     from mcp.shared.exceptions import MCPDeprecationWarning
 
     received = Notifications()
@@ -110,9 +110,7 @@ def test_a_command_and_a_script_that_are_cancelled_end_in_the_target(web_server:
     assert all_gone(nap)
 
 
-def test_so_does_a_command_with_a_terminal_and_a_wait_for_one_in_the_background(
-    web_server: WebServer, nap: str
-) -> None:
+def test_a_cancelled_terminal_command_and_a_cancelled_wait_end_in_the_target(web_server: WebServer, nap: str) -> None:
     async def test() -> None:
         async with web_server.client() as client:
             await _cancelled(client, nap, "terminal", command=f"sleep {nap}", pty=True)

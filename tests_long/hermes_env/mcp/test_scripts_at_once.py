@@ -58,7 +58,7 @@ async def check_scripts(client: Client, nap: str) -> None:
     assert result.structured_content["output"] == "next\n"
 
 
-def test_over_stdio(over_stdio: Session, nap: str) -> None:
+def test_twenty_scripts_at_once_over_stdio(over_stdio: Session, nap: str) -> None:
     async def test() -> None:
         async with over_stdio() as client:
             await check_scripts(client, nap)
@@ -66,7 +66,9 @@ def test_over_stdio(over_stdio: Session, nap: str) -> None:
     run(test)
 
 
-def test_over_http_while_another_client_goes_away(server_variables: dict[str, str], tmp_path: Path, nap: str) -> None:
+def test_twenty_scripts_at_once_over_http_while_another_client_leaves(
+    server_variables: dict[str, str], tmp_path: Path, nap: str
+) -> None:
     async def test() -> None:
         with serving(server_variables, "--cwd", str(tmp_path)) as server:
 

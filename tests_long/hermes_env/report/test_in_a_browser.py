@@ -28,7 +28,7 @@ def expect_names(page: Page, names: list[Any]) -> None:
     expect(page.locator(".row .name")).to_have_text(names)
 
 
-def test_it_shows_what_ran_with_times_and_totals(shown, small) -> None:
+def test_calls_are_shown_with_times_and_totals(shown, small) -> None:
     page = shown(small)
     expect(page.get_by_role("heading", level=1)).to_have_text("run.jsonl")
     assert "hermes-env run" in page.locator("#about").inner_text()
@@ -57,7 +57,7 @@ def test_calls_stand_below_their_script_and_commands_below_their_call(shown, sma
     expect(page.locator(".row")).to_have_count(5)
 
 
-def test_it_says_who_waited_for_what(shown, small) -> None:
+def test_waits_are_shown_with_their_cause(shown, small) -> None:
     page = shown(small)
     row(page, "make all").click()
     details = page.get_by_role("region", name="make all")
@@ -146,7 +146,7 @@ def write_batch(record, tasks: int = 12) -> None:
     )
 
 
-def test_what_is_done_for_a_task_of_a_batch_stands_together(shown, record) -> None:
+def test_events_of_a_batchs_task_are_grouped(shown, record) -> None:
     write_batch(record, 4)
     page = shown(record)
     assert "4 tasks" in page.locator("#about").inner_text()
@@ -196,7 +196,7 @@ def test_no_figure_is_cut_off(shown, small, scheme, width) -> None:
             assert value.evaluate("one => one.scrollWidth <= one.clientWidth"), value.inner_text()
 
 
-def test_what_a_search_found_is_in_view_among_the_details(shown, record) -> None:
+def test_a_search_hit_in_the_details_is_scrolled_into_view(shown, record) -> None:
     record.begin_run()
     output = "".join(f"line {number}\n" for number in range(5000))
     record.whole("command", "seq", 1.0, 1.0, ended={"output": output, "output_bytes": len(output)})
@@ -330,7 +330,7 @@ def contrast(page: Page, front: str, ground: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_follows_the_systems_theme_with_enough_contrast(shown, small, scheme) -> None:
+def test_the_page_follows_the_systems_theme_with_enough_contrast(shown, small, scheme) -> None:
     page = shown(small, scheme=scheme)
     ground = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert ground > 0.9 if scheme == "light" else ground < 0.05

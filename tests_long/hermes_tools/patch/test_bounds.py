@@ -189,7 +189,7 @@ def test_a_hunk_that_fits_at_thousands_of_places_names_some() -> None:
         hunk_edits(TextFile("x\n" * 1000, bytes(1000)), [hunk(1, *[" x"] * 100, "-x")])
 
 
-def test_a_comparison_for_a_script_that_has_ended_leaves_off() -> None:
+def test_a_comparison_for_a_script_that_has_ended_stops() -> None:
     scope = CancelScope()
     scope.cancel()
     with scope.active(), pytest.raises(Exception, match="interrupted"):

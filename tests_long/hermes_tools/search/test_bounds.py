@@ -60,7 +60,7 @@ def test_of_many_names_that_are_not_utf8_the_first_are_listed(env: BaseEnvironme
         assert len(result["skipped"]) == 100
 
 
-def test_a_search_whose_script_has_ended_leaves_off(
+def test_a_search_for_a_script_that_has_ended_stops(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(100):
