@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import dataclasses
 import math
 import os
 import shlex
-import tarfile
-import tempfile
 from functools import partial
 from inspect import signature
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from harbor.environments.base import BaseEnvironment, ExecResult
 from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
@@ -21,12 +17,10 @@ from harbor.models.task.config import NetworkMode
 from harbor.models.trial.config import ResourceMode
 
 from environments import load_settings
-from environments.errors import TargetPermissionError
 from hermes_env.aio import AsyncEnvironment
+from hermes_env.plugs.root_upload import upload
 
 _LIST = ["network_allowlist" + of for of in ("", "_hostnames", "_wildcard_hostnames", "_ipv4_addresses", "_ipv4_cidrs")]
-_UNPACK = 'mkdir -p -- "$1" && exec tar xof - -C "$1"'
-_PIECE = 1024 * 1024
 _JOINED, _MADE = {"container", "instance", "sandbox"}, {"image", "build", "snapshot"}
 
 
@@ -128,10 +122,10 @@ class HermesEnvironment(BaseEnvironment):
         return ExecResult(stdout=result.output, stderr=result.stderr, return_code=result.exit_code)
 
     async def upload_file(self, source_path: Path | str, target_path: str) -> None:
-        await _upload(self.env, source_path, target_path)
+        await upload(self.env, source_path, target_path)
 
     async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
-        await _upload(self.env, source_dir, target_dir)
+        await upload(self.env, source_dir, target_dir)
 
     async def download_file(self, source_path: str, target_path: Path | str) -> None:
         Path(target_path).parent.mkdir(parents=True, exist_ok=True)
@@ -139,42 +133,3 @@ class HermesEnvironment(BaseEnvironment):
 
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         await self.env.get_dir(source_dir, target_dir)
-
-
-async def _upload(env: AsyncEnvironment, here: str | Path, there: str) -> None:
-    """Copy a file or a directory to a target: as the target's user, or as root where the user lacks permission.
-
-    Args:
-        env: The environment.
-        here: The local file or directory.
-        there: The path in the target.
-
-    Raises:
-        TargetPermissionError: Root lacks permission too.
-        TerminalError: The copy failed for another reason.
-        UnsupportedError: The backend cannot run a command as root.
-    """
-    put = env.put_dir if Path(here).is_dir() else env.put_file
-    try:
-        await put(here, there)
-    except TargetPermissionError:
-        if not await _unpacked_as_root(env, Path(here), PurePosixPath(there)):
-            raise
-
-
-async def _unpacked_as_root(env: AsyncEnvironment, here: Path, there: PurePosixPath) -> bool:
-    folder, name = (there, ".") if here.is_dir() else (there.parent, there.name)
-    with tempfile.TemporaryFile() as archive:
-        with tarfile.open(fileobj=archive, mode="w") as members:
-            await asyncio.to_thread(members.add, here, name)
-        archive.seek(0)
-        process = await env.start(["sh", "-c", _UNPACK, "sh", str(folder)], user="root", stdin="consumed")
-        try:
-            # tar may end early if it cannot write; the exit code reports this.
-            with contextlib.suppress(BrokenPipeError):
-                while piece := archive.read(_PIECE):
-                    await process.write(piece)
-            await process.close_stdin()
-            return await process.wait() == 0
-        finally:
-            await process.kill()

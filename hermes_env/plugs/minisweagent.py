@@ -84,8 +84,7 @@ class HermesEnvironment:
             timeout: Seconds; the default is the configured time limit.
 
         Returns:
-            `output` with standard error merged in, `returncode`, and `exception_info` with the error if `returncode`
-            is -1.
+            `output` with standard error, `returncode`, and `exception_info` with the error if `returncode` is -1.
 
         Raises:
             Submitted: The command reports that the task is done.

@@ -81,8 +81,7 @@ class HermesWorkspace:
         return await self._call(self._run, command, env, math.inf if timeout is None else timeout)
 
     async def _run(self, command: str | list[str], env: _Variables, timeout: float) -> workspaces.CommandResult:
-        how: dict[str, Any] = {"cwd": self._place, "env": env, "timeout": timeout, "stderr": "separate"}
-        result = await self.env.execute_oneshot(command, **how)
+        result = await self.env.execute_oneshot(command, cwd=self._place, env=env, timeout=timeout, stderr="separate")
         stdout, stderr = result.output, result.stderr or ""
         if result.timed_out:
             raise workspaces.WorkspaceTimeoutError(f"ended after {timeout} s", stdout=stdout, stderr=stderr)

@@ -64,7 +64,7 @@ def test_nothing_is_staged_where_something_is_already(tmp_path: Path, there: str
     assert list(other.iterdir()) == []
 
 
-def test_what_is_removed_is_gone_and_what_links_in_it_lead_to_stays(tmp_path: Path) -> None:
+def test_a_removed_directory_is_gone_and_the_targets_of_its_links_stay(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").touch()

@@ -179,7 +179,7 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize("how", ["timeout", "interrupted"])
-def test_what_a_script_prints_in_its_grace_is_in_its_output(
+def test_output_during_a_scripts_grace_is_in_its_result(
     env: BaseEnvironment, how: str, transport: TransportName
 ) -> None:
     pieces: list[str] = []

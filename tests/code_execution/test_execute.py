@@ -120,7 +120,7 @@ def test_exiting_124_is_an_error_and_no_timeout(env: BaseEnvironment) -> None:
     assert "timed out" not in result.output
 
 
-def test_a_script_that_kills_itself_says_how(env: BaseEnvironment) -> None:
+def test_a_script_that_kills_itself_is_an_error_with_the_signal(env: BaseEnvironment) -> None:
     result = execute_code("import os; os.kill(os.getpid(), 9)", env=env)
     assert (result.status, result.exit_code) == ("error", 137)
 
@@ -217,7 +217,9 @@ def test_there_may_be_no_time_limit(env: BaseEnvironment) -> None:
     assert execute_code("print(1)", env=env, timeout=math.inf).output == "1\n"
 
 
-def test_on_windows_it_says_that_it_is_not_available(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_windows_execute_code_reports_that_it_is_not_available(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("code_execution.execute.sys.platform", "win32")
     result = execute_code("print(1)", env=env)
     assert result.status == "error"

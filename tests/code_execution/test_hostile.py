@@ -14,10 +14,10 @@ from targets.hostile_scripts import (
     test_a_process_that_a_tool_of_ours_started_ends_with_the_script,
     test_a_script_does_not_choose_the_python_of_the_next_one,
     test_a_script_that_stops_the_python_above_it_holds_up_no_other,
+    test_background_processes_of_a_tool_call_end_with_the_script,
     test_deep_directories_in_its_own_directory_go,
     test_no_process_in_the_target_takes_orders_that_a_script_could_forge,
     test_nothing_of_a_script_is_left,
-    test_what_a_tool_call_left_in_the_background_ends_with_the_script,
 )
 
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, TransportName
@@ -29,10 +29,10 @@ __all__ = [
     "test_a_process_that_a_tool_of_ours_started_ends_with_the_script",
     "test_a_script_does_not_choose_the_python_of_the_next_one",
     "test_a_script_that_stops_the_python_above_it_holds_up_no_other",
+    "test_background_processes_of_a_tool_call_end_with_the_script",
     "test_deep_directories_in_its_own_directory_go",
     "test_no_process_in_the_target_takes_orders_that_a_script_could_forge",
     "test_nothing_of_a_script_is_left",
-    "test_what_a_tool_call_left_in_the_background_ends_with_the_script",
 ]
 
 
@@ -48,7 +48,7 @@ def test_deep_directories_go_on_the_other_ways_too(env: BaseEnvironment, transpo
     assert scripts_directories(env) == []
 
 
-def test_a_script_that_stops_its_keeper_holds_up_no_other(env: BaseEnvironment) -> None:
+def test_a_script_that_stops_its_supervisor_holds_up_no_other(env: BaseEnvironment) -> None:
     for _ in range(2):
         result = run_within_limits(env, STOPS_THE_PYTHON_ABOVE_IT, timeout=1, transport="relay")
         assert result.status == "timeout"

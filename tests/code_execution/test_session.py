@@ -253,7 +253,7 @@ def test_where_there_is_no_stream_both_ways_it_is_refused(
         session.execute("1")
 
 
-def test_a_new_python_says_that_the_variables_are_gone(env: BaseEnvironment) -> None:
+def test_the_first_result_of_a_new_python_notes_the_lost_variables(env: BaseEnvironment) -> None:
     with PythonSession(env) as session:
         session.execute("x = 1")
         pid = session.execute("import os; os.getpid()").value

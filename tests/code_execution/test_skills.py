@@ -72,7 +72,7 @@ def test_a_skill_may_name_a_variable_that_passes_anyway(tmp_path: Path, monkeypa
         assert load_skill(skill, env) == ("GITHUB_TOKEN",)
 
 
-def test_what_a_skill_is_given_reaches_the_session_that_runs_already(
+def test_a_skills_variables_reach_a_running_session(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env.execute("true")
@@ -113,7 +113,7 @@ def test_of_a_long_file_only_the_front_matter_is_read(env: BaseEnvironment, tmp_
     assert load_skill(skill, env) == ()
 
 
-def test_what_only_looks_like_front_matter_is_none(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_text_that_resembles_front_matter_is_none(env: BaseEnvironment, tmp_path: Path) -> None:
     skill = tmp_path / "SKILL.md"
     skill.write_text("---\n" + "\n--- x" * 10_000)
     assert load_skill(skill, env) == ()

@@ -22,7 +22,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def test_each_call_is_told_with_its_name_time_and_error(env: BaseEnvironment, transport: str) -> None:
+def test_each_call_is_reported_with_its_name_time_and_error(env: BaseEnvironment, transport: str) -> None:
     told: list[ToolCall] = []
     code = "from hermes_tools import double\nprint([double(n) for n in (1, 3)])"
     result = execute_code(code, env=env, tools={"double": double}, transport=transport, on_tool_call=told.append)  # type: ignore[arg-type]
@@ -103,7 +103,7 @@ def test_a_callback_that_raises_hurts_nothing(env: BaseEnvironment, caplog: pyte
     assert "sk-live-5" not in caplog.text
 
 
-def test_a_call_that_outlasts_the_script_is_noted_and_its_end_is_not_told(env: BaseEnvironment) -> None:
+def test_a_call_that_outlasts_the_script_is_recorded_without_its_end(env: BaseEnvironment) -> None:
     told: list[ToolCall] = []
     called, release = threading.Event(), threading.Event()
 

@@ -31,7 +31,7 @@ def calls(tool: str, arguments: str = "", times: int = 1) -> str:
     return CALLS.format(tool=tool, arguments=arguments, times=times)
 
 
-def test_a_tool_that_fails_has_a_result_that_says_so(env: BaseEnvironment, transport: str) -> None:
+def test_a_failed_tool_has_a_result_with_the_error(env: BaseEnvironment, transport: str) -> None:
     way: dict[str, str] = {"transport": transport, "tool_errors": "return" if transport == "relay" else "raise"}
     result = execute_code(calls("fail"), env=env, tools={"fail": fail}, **way)  # type: ignore[arg-type]
     assert result.output == "{'error': 'fail: RuntimeError: out of paper'}\n"
@@ -91,7 +91,7 @@ except hermes_tools.ToolError as error: print(error)
     assert result.output.startswith("1\none: the tools can't be reached: ")
 
 
-def test_what_a_model_writes_to_look_for_errors_works(env: BaseEnvironment) -> None:
+def test_a_models_usual_error_checks_work(env: BaseEnvironment) -> None:
     code = """
 from hermes_tools import read_file
 for path in ("there", "missing"):

@@ -85,7 +85,9 @@ def test_values_arrive_byte_for_byte(make: Make, tmp_path: Path, monkeypatch: py
         assert execute_code(code, env=env).output == "[True, True, True, False]\n"
 
 
-def test_what_was_allowed_is_no_argument_of_any_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_allowed_variables_are_in_no_programs_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     programs, seen = tmp_path / "bin", tmp_path / "seen"
     programs.mkdir()
     (programs / "env").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >>{seen}\nexec /usr/bin/env "$@"\n')
@@ -100,7 +102,7 @@ def test_what_was_allowed_is_no_argument_of_any_program(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("make", [local, without_bash])
-def test_what_the_session_exports_passes_on_request_but_for_secrets(
+def test_the_sessions_exports_pass_on_request_except_secrets(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FROM_HERE", "here")

@@ -78,7 +78,7 @@ def test_modules_that_the_interpreter_imports_are_the_targets_and_not_the_sessio
         assert "usercustomize" in plain.stdout
 
 
-def test_an_error_of_the_targets_own_module_is_said_as_usual(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_an_error_of_the_targets_own_module_is_shown_as_usual(env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("1 / 0")
     env.execute(f"unset VIRTUAL_ENV CONDA_PREFIX; export PYTHONPATH={tmp_path}")
     result = execute_code("import sys; print('sitecustomize' in sys.modules); sys.exit(3)", env=env)

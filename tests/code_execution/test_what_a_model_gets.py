@@ -67,7 +67,7 @@ def test_controls_are_taken_out_of_what_a_script_prints(env: BaseEnvironment) ->
     assert "".join(pieces) == "red end\n10%\n100%\n"
 
 
-def test_what_a_script_printed_is_shown_to_its_end_however_it_ends(env: BaseEnvironment) -> None:
+def test_all_output_of_a_script_is_passed_on_however_it_ends(env: BaseEnvironment) -> None:
     pieces: list[str] = []
     interrupt = threading.Event()
 

@@ -37,7 +37,7 @@ def test_matches_in_yaml_files_are_collected_as_json(project: Project) -> None:
     assert [call.name for call in result.tool_calls] == ["search_files"]
 
 
-def test_a_call_is_renamed_wherever_it_is_and_a_file_that_cannot_be_patched_is_told_of(project: Project) -> None:
+def test_a_call_is_renamed_in_all_files_and_a_failed_patch_is_reported(project: Project) -> None:
     project.put(
         {
             "a.py": "old_api_call(1)\nold_api_call(2)\n",

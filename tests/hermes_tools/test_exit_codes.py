@@ -76,7 +76,7 @@ UNKNOWN = [
 ]
 
 
-def test_the_last_command_says_what_its_exit_code_means() -> None:
+def test_the_last_command_decides_the_meaning_of_the_exit_code() -> None:
     assert [row for row in MEANINGS if row[2] not in str(meaning_of(row[0], row[1]))] == []
 
 

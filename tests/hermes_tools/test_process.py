@@ -67,7 +67,7 @@ def test_an_unknown_process_or_action_is_an_error_that_names_those_there_are(env
         assert error == f"there is no action {unknown!r}; there are: list, poll, log, wait, write, submit, kill"
 
 
-def test_a_wrong_argument_is_an_error_that_says_so(env: BaseEnvironment) -> None:
+def test_a_wrong_argument_is_an_error_with_its_name(env: BaseEnvironment) -> None:
     ended = _ended(env, "true")
     for action, arguments, error in (
         ("wait", {"timeout": -1}, "timeout is -1 s; give a positive number"),

@@ -25,7 +25,7 @@ def test_the_session_is_kept_and_workdir_holds_for_one_command(env: BaseEnvironm
     assert terminal(env, "echo $WORD; pwd")["output"] == f"kept\n{tmp_path}/sub\n"
 
 
-def test_a_directory_that_is_gone_is_told_and_nothing_runs(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_a_missing_working_directory_is_an_error_and_nothing_runs(env: BaseEnvironment, tmp_path: Path) -> None:
     result = terminal(env, "touch ran; grep x /dev/null", workdir=str(tmp_path / "gone"))
     assert result["exit_code"] == 1
     assert "No such file or directory" in result["output"]
@@ -46,20 +46,20 @@ def test_a_pty_command_sees_a_terminal(env: BaseEnvironment) -> None:
     assert (result["output"].strip(), result["exit_code"], result["error"]) == ("terminal", 5, None)
 
 
-def test_a_script_is_refused_background_and_pty_and_told_what_to_do(env: BaseEnvironment) -> None:
+def test_a_script_is_refused_background_and_pty_with_the_remedy(env: BaseEnvironment) -> None:
     for option in ("background", "pty"):
         with pytest.raises(ValueError, match=f"{option}=True is not available in a script.*run the command"):
             script_terminal(env, "true", **{option: True})
 
 
-def test_a_command_that_is_not_allowed_is_a_result_that_says_why(env: BaseEnvironment) -> None:
+def test_a_denied_command_is_a_result_with_the_reason(env: BaseEnvironment) -> None:
     env.gate.before_command = lambda request: "use the patch tool"
     for how in ({}, {"background": True}, {"pty": True}):
         result = terminal(env, "sed -i s/a/b/ x", **how)
         assert result == {"output": "", "exit_code": 126, "error": "denied: use the patch tool"}
 
 
-def test_much_output_is_cut_in_its_middle_and_the_cut_is_said(env: BaseEnvironment) -> None:
+def test_long_output_is_cut_in_the_middle_with_a_notice(env: BaseEnvironment) -> None:
     for pty in (True, False):
         output = terminal(env, "echo first; seq 1 100000; echo last", pty=pty)["output"]
         head, notice, tail = output.partition(" bytes of output omitted]\n")
@@ -91,7 +91,7 @@ def test_terminal_controls_do_not_count_towards_the_cap(env: BaseEnvironment) ->
     assert output == "".join(f"{n}\n" for n in range(1, 4001))
 
 
-def test_what_cannot_be_run_is_a_result_that_says_why(env: BaseEnvironment) -> None:
+def test_a_command_that_cannot_run_is_a_result_with_the_reason(env: BaseEnvironment) -> None:
     for arguments, error in (
         ({"command": "echo a\0b"}, "NUL"),
         ({"timeout": 0}, "timeout is 0 s; give a positive number"),

@@ -56,7 +56,7 @@ def test_a_wrong_token_is_refused_and_nothing_runs():
     assert ran == []
 
 
-def test_what_does_not_begin_with_the_token_is_never_decoded(monkeypatch):
+def test_a_message_without_the_token_is_never_decoded(monkeypatch):
     dispatcher = make(add=add)
     monkeypatch.setattr(Request, "decode", None)
     for line in (b"", b"[" * 1_000_000, b"[],[]," * 100_000, b'{"id":"1","token":"token"}\n'):
@@ -109,7 +109,7 @@ BOUND = [
 ]
 
 
-def test_what_is_bound_to_a_tool_is_in_no_stub_and_in_no_error():
+def test_bound_arguments_of_a_tool_are_in_no_stub_and_in_no_error():
     for tool in BOUND:
         dispatcher = make(query=tool)
         assert "sk-live" not in generate_stub({"query": tool}, SOCKET)
@@ -159,7 +159,7 @@ def test_a_malformed_request_is_answered_with_an_error():
         assert answer.error.startswith("the request was not understood")
 
 
-def test_the_call_after_the_last_allowed_one_says_the_limit():
+def test_the_call_after_the_last_allowed_one_names_the_limit():
     dispatcher = make(max_calls=2, add=add)
     assert [call(dispatcher, "add", n).result for n in (1, 2)] == [2, 3]
     assert "the limit of 2 tool calls" in call(dispatcher, "add", 3).error
@@ -217,7 +217,7 @@ def test_handlers_run_side_by_side():
     assert [answer.result for answer in answers] == [True] * 3
 
 
-def test_what_the_hook_before_a_call_raises_is_a_refusal_and_what_the_tool_raises_a_result():
+def test_an_error_of_a_hook_is_a_refusal_and_an_error_of_the_tool_a_result():
     def deny(tool, arguments):
         raise DeniedError("not this one")
 

@@ -289,7 +289,7 @@ def test_a_request_that_was_brought_is_not_brought_again_though_it_stays_for_lon
 FRAMES = "noise\n@ 000001\n{}\n\n@ .\nnoise\n@ 2\n\n@ .\n\n@ 3\n\n@\n\n@ .\n\n@ end\n"
 
 
-def test_what_is_collected_means_the_same_wherever_it_is_cut():
+def test_collected_output_is_parsed_alike_wherever_it_is_cut():
     requests = [CollectedRequest("000001", b"{}\n"), CollectedRequest("2", b""), CollectedRequest("3", b"\n@\n")]
     for size in (1, 2, 3, 7, 1000):
         collected = CollectedRequests("@")
@@ -298,7 +298,7 @@ def test_what_is_collected_means_the_same_wherever_it_is_cut():
         assert collected.ended
 
 
-def test_what_is_collected_is_refused_where_a_request_or_its_number_never_ends():
+def test_collected_output_with_an_endless_request_or_number_is_refused():
     collected = CollectedRequests("@")
     assert [*collected.feed("\n@ 1\n" + "x" * MAX_COLLECTED)] == []
     with pytest.raises(GarbledError):

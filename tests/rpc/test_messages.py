@@ -28,7 +28,7 @@ def test_a_message_is_one_ascii_line_whatever_text_it_holds():
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_what_is_not_json_is_refused():
+def test_invalid_json_is_refused():
     for line in (b"", b"{", b"\xff\xfe\x00", b"[" * 200_000, b'{"id": NaN}', REQUEST.encode()[:-5]):
         with pytest.raises(MessageError, match="not JSON"):
             Request.decode(line)
@@ -74,7 +74,7 @@ def test_a_text_passes_even_when_half_of_it_is_escaped():
     assert Response.decode(Response("1", text).encode()).result == text
 
 
-def test_what_json_cannot_carry_is_refused():
+def test_a_value_that_json_cannot_carry_is_refused():
     loop = []
     loop.append(loop)
     for value in (b"bytes", {1}, object(), float("nan"), float("inf"), loop):

@@ -170,7 +170,7 @@ def test_the_text_of_a_plain_function_stays_text(load):
     assert load(tool=lambda: "[1]").tool() == "[1]"
 
 
-def test_what_handle_raises_is_the_result_without_what_is_bound_to_it(load_schemas):
+def test_an_error_of_handle_is_the_result_without_bound_arguments(load_schemas):
     def handle(name, arguments, key):
         raise PermissionError(f"{key} was refused")
 
@@ -224,6 +224,6 @@ def test_a_bad_schema_is_named():
             tools_from_schemas([SEARCH, bad], print)
 
 
-def test_what_cannot_be_called_is_no_handle():
+def test_handle_must_be_callable():
     with pytest.raises(TypeError, match="handle is of type dict"):
         tools_from_schemas([SEARCH], {})

@@ -152,7 +152,7 @@ def test_a_token_with_quotes_is_only_data(load):
     assert load(token, plain=plain).plain(1) == plain(1)
 
 
-def test_what_one_script_alone_has_is_not_in_the_stub_and_a_path_may_be_any(load):
+def test_the_stub_holds_no_token_and_no_path_of_a_script(load):
     stub = load("sesame", "/tmp/'\"\n$(x)\né", plain=plain)
     assert "sesame" not in inspect.getsource(stub)
     assert stub.plain(1) == plain(1)

@@ -15,7 +15,7 @@ from rpc import Dispatcher, Request, Response, UnixSocketTransport
 
 
 @pytest.fixture(params=["epoll", "poll"], autouse=True)
-def waiting(request, monkeypatch):
+def poller(request, monkeypatch):
     if request.param == "poll":
         monkeypatch.delattr(select, "epoll")
 
@@ -59,7 +59,7 @@ def test_the_address_may_be_long(open_channel, tmp_path):
     assert channel.run("print(h.echo('there'))") == "there\n"
 
 
-def test_what_is_no_json_gets_an_error_and_the_connection_goes_on(channel, connection):
+def test_invalid_json_gets_an_error_and_the_connection_goes_on(channel, connection):
     connection.sendall(channel.dispatcher.prefix + b"\n")
     assert "not JSON" in answer(connection).error
     connection.sendall(valid(channel))
@@ -77,7 +77,7 @@ def test_a_request_sent_again_on_another_connection_runs_once(open_channel):
     assert runs == ["ok"]
 
 
-def test_a_peer_that_leaves_without_reading_harms_nobody(channel):
+def test_a_peer_that_leaves_without_reading_harms_no_other(channel):
     for _ in range(5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
             connected.connect(str(Path(socket_path(channel)).parent / "socket"))
@@ -101,7 +101,7 @@ def test_connections_without_the_token_are_not_read_for(channel):
             each.close()
 
 
-def test_a_call_after_the_end_says_that_the_tools_are_gone(channel):
+def test_a_call_after_the_end_has_an_error_about_the_closed_tools(channel):
     code = """
     try:
         h.echo(1)

@@ -43,7 +43,7 @@ PLACE = os.path.dirname(os.path.abspath(__file__))
 PARENT = os.getppid()
 OSError_ = contextlib.suppress(OSError)
 libc = ctypes.CDLL(None, use_errno=True)
-def has_keeper():
+def has_supervisor():
     return b"import os,marshal" in open(f"/proc/{PARENT}/cmdline", "rb").read()
 def connected():
     to_relay = socket.socket(socket.AF_UNIX)
@@ -255,13 +255,13 @@ for number in (0, 1, 2):
         os.write(other, b"anew")
 note(1)
 """),
-    "takes the answers from its keeper's input": Hostile(
+    "takes the answers from its supervisor's input": Hostile(
         """
 def take():
     with OSError_:
         stolen = os.open(f"/proc/{PARENT}/fd/0", os.O_RDONLY)
         while True: os.read(stolen, 1)
-if has_keeper():
+if has_supervisor():
     for _ in range(4): threading.Thread(target=take, daemon=True).start()
 time.sleep(.2)
 for _ in range(50): note(1)
@@ -277,17 +277,17 @@ def answer():
     with OSError_:
         given = os.open(f"/proc/{PARENT}/fd/0", os.O_WRONLY)
         for _ in range(2000): os.write(given, b'a 1 30\n{"id":"1","result":"forged"}\n\n')
-if has_keeper(): threading.Thread(target=answer, daemon=True).start()
+if has_supervisor(): threading.Thread(target=answer, daemon=True).start()
 for _ in range(20):
     with contextlib.suppress(hermes_tools.ToolError): note(1)
 """,
         limit=LIMIT,
         ways=KEPT,
     ),
-    "writes rubbish to its keeper": Hostile(
+    "writes rubbish to its supervisor": Hostile(
         r"""
 given = None
-if has_keeper():
+if has_supervisor():
     with OSError_: given = os.open(f"/proc/{PARENT}/fd/0", os.O_WRONLY | os.O_NONBLOCK)
 if given is not None:
     with OSError_: os.write(given, b"rubbish\nx y z\na -1 99999999\n")
@@ -297,9 +297,9 @@ note(1)
 """,
         ways=KEPT,
     ),
-    "ends what its keeper says": Hostile(
+    "ends what its supervisor says": Hostile(
         r"""
-if has_keeper():
+if has_supervisor():
     for name in os.listdir(f"/proc/{PARENT}/fd"):
         with OSError_:
             other = os.open(f"/proc/{PARENT}/fd/{name}", os.O_WRONLY | os.O_NONBLOCK)
@@ -309,7 +309,7 @@ note(1)
 """,
         ways=KEPT,
     ),
-    "forges its end with its keeper's word": Hostile(
+    "forges its end with its supervisor's word": Hostile(
         r"""
 import re
 words = set()
@@ -334,39 +334,39 @@ time.sleep(1000)
 }
 
 PROCESSES = {
-    "kills its keeper": Hostile(
-        "if has_keeper(): os.kill(PARENT, 9)\nprint('alone', flush=True)\ntime.sleep(1000)", limit=LIMIT, ways=KEPT
+    "kills its supervisor": Hostile(
+        "if has_supervisor(): os.kill(PARENT, 9)\nprint('alone', flush=True)\ntime.sleep(1000)", limit=LIMIT, ways=KEPT
     ),
-    "kills its keeper and ends": Hostile("if has_keeper(): os.kill(PARENT, 9)", ways=KEPT),
-    "kills its keeper and calls": Hostile(
-        "if has_keeper(): os.kill(PARENT, 9)\nfor _ in range(3): note(1)", limit=LIMIT, ways=KEPT
+    "kills its supervisor and ends": Hostile("if has_supervisor(): os.kill(PARENT, 9)", ways=KEPT),
+    "kills its supervisor and calls": Hostile(
+        "if has_supervisor(): os.kill(PARENT, 9)\nfor _ in range(3): note(1)", limit=LIMIT, ways=KEPT
     ),
     "kills the shell above it": Hostile(
         """
 above = PARENT
-if has_keeper(): above = int(open(f"/proc/{PARENT}/stat").read().rpartition(")")[2].split()[1])
+if has_supervisor(): above = int(open(f"/proc/{PARENT}/stat").read().rpartition(")")[2].split()[1])
 if "sh" in open(f"/proc/{above}/comm").read(): os.kill(above, 9)
 time.sleep(1000)
 """,
         limit=LIMIT,
         loses=True,
     ),
-    "stops its keeper": Hostile(
-        "if has_keeper(): os.kill(PARENT, signal.SIGSTOP)\ntime.sleep(1000)", ("timeout",), limit=LIMIT, ways=KEPT
+    "stops its supervisor": Hostile(
+        "if has_supervisor(): os.kill(PARENT, signal.SIGSTOP)\ntime.sleep(1000)", ("timeout",), limit=LIMIT, ways=KEPT
     ),
-    "stops its keeper and ends": Hostile(
-        "if has_keeper(): os.kill(PARENT, signal.SIGSTOP)", ("timeout",), limit=LIMIT, ways=KEPT
+    "stops its supervisor and ends": Hostile(
+        "if has_supervisor(): os.kill(PARENT, signal.SIGSTOP)", ("timeout",), limit=LIMIT, ways=KEPT
     ),
-    "stops its keeper and calls": Hostile(
-        "note(1)\nif has_keeper(): os.kill(PARENT, signal.SIGSTOP)\nnote(2)",
+    "stops its supervisor and calls": Hostile(
+        "note(1)\nif has_supervisor(): os.kill(PARENT, signal.SIGSTOP)\nnote(2)",
         ("timeout", "success"),
         limit=LIMIT,
         ways=KEPT,
     ),
-    "sends its keeper every signal": Hostile(
+    "sends its supervisor every signal": Hostile(
         """
 for number in range(1, 65):
-    if has_keeper() and number not in (9, 19):
+    if has_supervisor() and number not in (9, 19):
         with OSError_: os.kill(PARENT, number)
 signal.alarm(3)
 note(1)
@@ -512,9 +512,9 @@ if not os.fork():
     time.sleep(1000)
 note(1)
 """),
-    "has its keeper traced": Hostile(
+    "has its supervisor traced": Hostile(
         """
-if has_keeper():
+if has_supervisor():
     libc.ptrace(16, PARENT, 0, 0)
 time.sleep(1000)
 """,
@@ -555,10 +555,10 @@ import resource
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 note(1)
 """),
-    "limits its keeper": Hostile(
+    "limits its supervisor": Hostile(
         """
 import resource
-if has_keeper():
+if has_supervisor():
     for limit in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
         resource.prlimit(PARENT, limit, (0, 0))
 signal.alarm(3)
@@ -724,8 +724,8 @@ A_FEW = (
     "closes everything and calls",
     "prints gigabytes of errors from threads, and calls",
     "prints messages with words of its own",
-    "kills its keeper",
-    "stops its keeper and ends",
+    "kills its supervisor",
+    "stops its supervisor and ends",
     "leaves a daemon without any sign of it",
     "leaves one that goes on forking",
     "removes its directory",

@@ -19,12 +19,12 @@ __all__ = [
     "test_a_limit_of_tool_calls_is_one_of_each_script",
     "test_a_script_that_ends_its_python_costs_the_variables_and_no_more",
     "test_a_script_that_forks_stays_one",
+    "test_a_script_that_ignores_its_interrupt_is_killed",
     "test_an_error_is_the_scripts_alone",
     "test_nothing_is_left_of_a_session",
+    "test_output_between_two_scripts_is_in_neither",
     "test_scripts_share_what_they_define",
     "test_time_that_is_over_interrupts_the_script_and_keeps_the_variables",
-    "test_what_cannot_be_interrupted_is_ended",
-    "test_what_comes_between_two_scripts_is_in_none",
 ]
 
 
@@ -90,7 +90,7 @@ def test_time_that_is_over_interrupts_the_script_and_keeps_the_variables(python:
     assert python.execute("z").value == "6"
 
 
-def test_what_cannot_be_interrupted_is_ended(python: PythonSession) -> None:
+def test_a_script_that_ignores_its_interrupt_is_killed(python: PythonSession) -> None:
     stubborn = (
         "w = 1\nwhile True:\n    try: __import__('time').sleep(60)\n    except KeyboardInterrupt: print('not me')"
     )
@@ -120,7 +120,7 @@ def test_a_script_that_forks_stays_one(python: PythonSession) -> None:
     assert python.execute("os.getpid() == kept").value == "True"
 
 
-def test_what_comes_between_two_scripts_is_in_none(python: PythonSession) -> None:
+def test_output_between_two_scripts_is_in_neither(python: PythonSession) -> None:
     code = """
 import threading, time
 go, said = threading.Event(), threading.Event()

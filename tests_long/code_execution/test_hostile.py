@@ -16,9 +16,9 @@ from targets.hostile_scripts import (
     test_a_forged_end_of_a_command_reaches_no_other_command,
     test_a_process_that_a_tool_of_ours_started_ends_with_the_script,
     test_a_script_does_not_choose_the_python_of_the_next_one,
+    test_background_processes_of_a_tool_call_end_with_the_script,
     test_deep_directories_in_its_own_directory_go,
     test_nothing_of_a_script_is_left,
-    test_what_a_tool_call_left_in_the_background_ends_with_the_script,
 )
 
 from code_execution import execute_code
@@ -29,13 +29,13 @@ __all__ = [
     "test_a_forged_end_of_a_command_reaches_no_other_command",
     "test_a_process_that_a_tool_of_ours_started_ends_with_the_script",
     "test_a_script_does_not_choose_the_python_of_the_next_one",
+    "test_background_processes_of_a_tool_call_end_with_the_script",
     "test_deep_directories_in_its_own_directory_go",
     "test_nothing_of_a_script_is_left",
-    "test_what_a_tool_call_left_in_the_background_ends_with_the_script",
 ]
 
 
-def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironment]:
+def open_backend(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironment]:
     work = folder / "work"
     work.mkdir()
     with request.param(work) as subject, subject.make() as env:
@@ -45,15 +45,15 @@ def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironme
 @pytest.fixture(params=(local, docker), ids=lambda backend: backend.__name__)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
     """This machine, on which a script has all our rights, and a container."""
-    yield from made(request, tmp_path)
+    yield from open_backend(request, tmp_path)
 
 
 @pytest.fixture(
     params=(bubblewrap, docker, ssh, singularity, per_command, modal, daytona), ids=lambda backend: backend.__name__
 )
-def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
+def other_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
     """Every backend with a Python, except this machine: the first ring runs the same there."""
-    yield from made(request, tmp_path)
+    yield from open_backend(request, tmp_path)
 
 
 STOPS_ITS_RELAY = """

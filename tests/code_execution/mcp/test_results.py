@@ -30,7 +30,7 @@ def test_the_files_of_one_result_are_bounded(env: BaseEnvironment, monkeypatch: 
     }
 
 
-def test_what_is_no_base64_is_an_error_in_its_place(env: BaseEnvironment) -> None:
+def test_invalid_base64_is_an_error_in_its_place(env: BaseEnvironment) -> None:
     assert "did not send it as base64" in str(ResultFiles(env).put("?", "image/png")["error"])
 
 

@@ -41,7 +41,7 @@ def test_names_that_a_script_holds_are_what_is_started() -> None:
 
 
 @pytest.mark.parametrize("how", ["timeout", "interrupted"])
-def test_a_server_that_does_not_start_ends_with_the_scripts_time_and_when_nobody_waits(
+def test_a_hanging_start_of_a_server_ends_at_the_scripts_time_out_and_interrupt(
     env: BaseEnvironment, serve: Configure, silent: dict[str, object], leave_mark: Path, how: str
 ) -> None:
     serve(ours=silent)
@@ -95,7 +95,7 @@ WRONG: list[tuple[object, str]] = [
 ]
 
 
-def test_what_is_wrong_in_a_server_is_a_settings_error_that_names_it() -> None:
+def test_a_wrong_setting_of_a_server_is_a_settings_error_with_its_name() -> None:
     for server, said in WRONG:
         with pytest.raises(SettingsError, match=f"code_execution.mcp_servers.ours.*{said}") as caught:
             servers_of({"ours": server})

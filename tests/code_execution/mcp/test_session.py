@@ -95,7 +95,9 @@ def test_a_call_has_a_limit_of_its_own(env: BaseEnvironment, server: MCPServer, 
     assert wait_until(lambda: begun.exists() == cancelled.exists())  # the call may never have begun
 
 
-def test_in_the_thread_of_the_sessions_loop_an_error_says_what_to_do(env: BaseEnvironment, server: MCPServer) -> None:
+def test_a_call_in_the_thread_of_the_sessions_loop_is_an_error_with_the_remedy(
+    env: BaseEnvironment, server: MCPServer
+) -> None:
     async def use(client: Client) -> ExecutionResult:
         with pytest.raises(ValueError, match=r"wait for itself.*to_thread\.run_sync"):
             execute_code("1", env=env, tools=mcp_tools(client))
@@ -136,7 +138,7 @@ def test_session_tools_of_an_ended_loop_are_an_error(env: BaseEnvironment, serve
     assert "has ended; open the session anew" in result.output
 
 
-def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEnvironment) -> None:
+def test_a_tool_that_scripts_cannot_call_is_refused_with_the_remedy(env: BaseEnvironment) -> None:
     from mcp.server.mcpserver import MCPServer
 
     odd = MCPServer("odd")

@@ -48,7 +48,7 @@ def written(path: Path) -> None:
     killed(journal)
 
 
-def test_what_has_a_result_is_done_and_what_has_begun_is_lost(path: Path) -> None:
+def test_a_task_with_a_result_is_done_and_a_begun_task_is_lost(path: Path) -> None:
     written(path)
     journal = Journal(path)
     assert journal.was_killed
@@ -201,7 +201,7 @@ def test_results_that_are_gone_while_tasks_have_begun_are_asked_for(path: Path) 
     Journal(path).close()
 
 
-def test_what_cannot_be_written_is_refused_and_results_are_for_this_user_alone(tmp_path: Path, path: Path) -> None:
+def test_an_unwritable_path_is_refused_and_results_are_for_this_user_alone(tmp_path: Path, path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name in ("missing/results.jsonl", "folder"):
         with pytest.raises(TerminalError, match=r"cannot write .*; give a file that can be written"):
@@ -221,7 +221,7 @@ def small_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_full_disk_is_told_and_leaves_whole_lines(path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_whole_lines(path: Path) -> None:
     journal = Journal(path)
     journal.begin(["a", "b"])
     journal.add([Result("a", "success", "x" * 2000)])

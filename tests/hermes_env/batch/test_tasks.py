@@ -85,7 +85,7 @@ def test_a_task_and_a_result_are_the_same_after_a_line_and_after_a_pickle() -> N
     assert result.to_line().isascii()
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"cannot read the tasks in .*: No such file or directory"):
         run_batch(tmp_path / "missing", "local")
 

@@ -42,7 +42,7 @@ def test_a_script_is_asked_about_too(run_at_terminal: RunAtTerminal, tmp_path: P
     assert code == 0
 
 
-def test_what_is_shown_cannot_hide_what_is_asked(run_at_terminal: RunAtTerminal) -> None:
+def test_a_commands_terminal_controls_cannot_hide_the_question(run_at_terminal: RunAtTerminal) -> None:
     shown, _ = run_at_terminal("exec", "--", "rm -rf . # \x1b[2J\x1b[1A \u202e harmless", typed=b"n\n")
     assert "\x1b[2J" not in shown.split("Go on?")[0]
     assert "\\x1b[2J" in shown and "\\u202e" in shown

@@ -7,7 +7,7 @@ import os
 from targets import file_backend
 
 
-def test_orphans_are_removed_and_told_and_a_dry_run_removes_nothing(hermes_env, target_files, monkeypatch) -> None:
+def test_orphans_are_removed_and_printed_and_a_dry_run_removes_nothing(hermes_env, target_files, monkeypatch) -> None:
     monkeypatch.setattr("environments.inventory.backend_names", list)
     target_files.put("aaaa", use="orphan", task="build\x1b[2J")
     target_files.put("bbbb", use="orphan", name="kept-aside", state="running")

@@ -27,7 +27,7 @@ def on_terminal(patch: pytest.MonkeyPatch, patience: float) -> Terminal:
     return terminal
 
 
-def test_one_line_of_a_terminal_names_what_is_still_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_line_of_a_terminal_names_the_pending_backends(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = on_terminal(monkeypatch, 0.0)
     with InventoryDisplay() as shown:
         shown.update(["docker", "mo\x1b[2Jdal"])

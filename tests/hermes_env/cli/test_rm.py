@@ -36,7 +36,7 @@ def test_an_unknown_or_ambiguous_name_is_an_error_and_nothing_is_removed(hermes_
     assert len(target_files.left) == 3
 
 
-def test_what_is_in_use_is_refused_by_name_and_removed_by_force(hermes_env, target_files) -> None:
+def test_a_target_in_use_is_refused_by_name_and_removed_by_force(hermes_env, target_files) -> None:
     target_files.put("busy", use="live")
     target_files.put("theirs", use="elsewhere")
     target_files.put("idle")

@@ -130,7 +130,7 @@ def test_the_token_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch)
     assert compared == [b"wrong", TOKEN.encode()]
 
 
-def test_it_does_not_begin_without_a_token_that_cannot_be_guessed(hermes_env) -> None:
+def test_the_server_does_not_start_without_a_strong_token(hermes_env) -> None:
     done = hermes_env("mcp", "--http", "127.0.0.1:0")
     assert (done.returncode, done.stdout) == (2, "")
     assert "HERMES_MCP_TOKEN is not set. Make one by: export HERMES_MCP_TOKEN=$(python3 -c" in done.stderr
@@ -214,7 +214,7 @@ def test_a_port_without_a_host_is_on_loopback() -> None:
     assert listener.is_local
 
 
-def test_without_the_extra_the_command_says_what_installs_it(hermes_env, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_command_names_its_installation(hermes_env, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "mcp" or name.startswith("hermes_env.mcp")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)

@@ -33,7 +33,7 @@ def test_each_session_has_an_environment_of_its_own(web_server: WebServer) -> No
     run(test)
 
 
-def test_a_python_that_stays_ends_with_the_session_of_its_client(web_server: WebServer, nap: str) -> None:
+def test_a_python_session_ends_with_the_session_of_its_client(web_server: WebServer, nap: str) -> None:
     code = f"import subprocess; subprocess.Popen(['sleep', '{nap}'])"
 
     async def test() -> None:

@@ -102,7 +102,7 @@ def test_each_form_of_a_value_is_understood(line: str, settings: dict[str, objec
         ("image: null", "image is missing"),
     ],
 )
-def test_whatever_has_no_setting_is_refused_by_its_name(line: str, why: str) -> None:
+def test_a_key_without_a_setting_is_refused_by_name(line: str, why: str) -> None:
     with pytest.raises(SettingsError) as caught:
         of(line)
     assert why in str(caught.value)

@@ -56,7 +56,7 @@ def test_a_record_is_never_overwritten(small) -> None:
     assert small.path.read_text() == before
 
 
-def test_what_cannot_be_read_or_written_is_said(hermes_env, small, tmp_path) -> None:
+def test_a_read_or_write_error_is_one_line(hermes_env, small, tmp_path) -> None:
     (tmp_path / "notes").write_text("hello\n")
     for words, said in (
         (("absent",), "No such file"),
@@ -70,7 +70,7 @@ def test_what_cannot_be_read_or_written_is_said(hermes_env, small, tmp_path) -> 
 
 
 @pytest.mark.usefixtures("without_collector")
-def test_what_is_nested_too_deep_is_not_shown(record) -> None:
+def test_a_value_nested_too_deep_is_not_shown(record) -> None:
     deep: object = 1
     for _ in range(900):
         deep = [deep]

@@ -31,7 +31,7 @@ def test_gaps_within_a_value_are_added_up() -> None:
     assert missing_within(line, "result.matches") == 15
 
 
-def test_a_list_says_how_many_of_its_entries_are_missing(record) -> None:
+def test_a_cut_list_has_the_number_of_missing_entries(record) -> None:
     record.begin_run()
     cut = {
         "result.matches": {"entries": 500},

@@ -72,7 +72,7 @@ def test_scripts_of_a_named_session_share_what_they_define(env: BaseEnvironment)
     assert "value" not in called("execute_code", {"code": "1", "session": "false"})
 
 
-def test_figures_that_an_answer_cannot_hold_are_told_of(env: BaseEnvironment) -> None:
+def test_figures_beyond_an_answers_bound_are_mentioned(env: BaseEnvironment) -> None:
     note = called("execute_code", {"code": DRAWS_TWO, "session": True})["note"]
     assert note == "2 figures were made; this answer cannot hold them: save them to files."
 
@@ -234,7 +234,7 @@ def test_an_own_tool_may_be_async(env: BaseEnvironment) -> None:
     assert "hermes-async-tools" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_what_was_bound_to_an_own_tool_is_in_no_error(env: BaseEnvironment) -> None:
+def test_bound_arguments_of_an_own_tool_are_in_no_error(env: BaseEnvironment) -> None:
     def fetch(token: str, page: int) -> None:
         raise RuntimeError(f"no page {page} for {token}")
 
@@ -283,7 +283,7 @@ def test_many_calls_at_once_get_their_own_answers(env: BaseEnvironment) -> None:
             done.result(60)
 
 
-def test_an_answer_is_bounded_and_says_what_is_missing(env: BaseEnvironment) -> None:
+def test_an_answer_is_bounded_and_names_the_missing_part(env: BaseEnvironment) -> None:
     line = "x" * 1500
     env.write_bytes("long.txt", (line + "\n").encode() * 600)
     text = handle_function_call("read_file", {"path": "long.txt"})

@@ -144,7 +144,7 @@ def test_the_description_names_the_limits_of_the_settings(configure: Callable[[s
     assert "give open() absolute paths" in shown["input_schema"]["properties"]["code"]["description"]
 
 
-def test_mcp_servers_of_the_settings_are_told_of_where_no_tool_is_left_out() -> None:
+def test_mcp_servers_of_the_settings_are_described_unless_a_tool_is_left_out() -> None:
     settings = CodeExecutionSettings(
         mcp_servers={"my-mail": {"command": "x"}, "off": {"url": "http://h/", "enabled": False}}
     )
@@ -184,7 +184,7 @@ def test_a_function_of_the_programs_own_is_a_tool_by_its_annotations_and_docstri
     assert ": Return the numbers of orders." in shown["execute_code"]["description"]
 
 
-def test_what_was_bound_to_a_function_is_not_told() -> None:
+def test_bound_arguments_of_a_function_are_not_in_its_schema() -> None:
     bound = functools.partial(find_orders, region="sesame-4711")
     assert "sesame" not in json.dumps(by_name(own_tools={"find": bound}))
 

@@ -40,7 +40,7 @@ def _started(env: BaseEnvironment, command: str, **how: Any) -> str:
     return terminal(env, command, background=True, **how)["process_id"]
 
 
-def test_an_end_is_told_once_with_the_next_result(env: BaseEnvironment) -> None:
+def test_an_exit_notice_comes_once_with_the_next_result(env: BaseEnvironment) -> None:
     started = _started(env, "exit 3", notify_on_exit=True)
     waited = process(env, "wait", started, timeout=60)
     assert waited["notices"] == [
@@ -97,7 +97,7 @@ def test_a_callback_may_end_the_process_and_the_environment(tmp_path: Path) -> N
         assert done.wait(60)
 
 
-def test_a_callback_is_told_of_nothing_before_its_process_is_known(
+def test_a_callback_gets_no_notice_before_its_process_is_known(
     env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states: queue.Queue[str] = queue.Queue()

@@ -47,7 +47,7 @@ def test_an_offset_beyond_the_end_gives_no_lines(env: BaseEnvironment, tmp_path:
     assert (result["content"], result["total_lines"], result["truncated"]) == ("", 1, False)
 
 
-def test_what_cannot_be_is_a_programming_error(env: BaseEnvironment) -> None:
+def test_an_invalid_offset_limit_or_path_is_a_programming_error(env: BaseEnvironment) -> None:
     for offset, limit in ((0, 1), (1, 0), (-1, 5)):
         with pytest.raises(ValueError, match="count from 1"):
             read_file(env, "a.txt", offset, limit)
@@ -105,7 +105,7 @@ def test_only_the_lines_wanted_are_sent(tmp_path: Path) -> None:
     assert result["total_lines"] == 50_000
 
 
-def test_what_does_not_fit_the_output_cap_is_left_for_the_next_call(tmp_path: Path) -> None:
+def test_lines_beyond_the_output_cap_are_left_for_the_next_call(tmp_path: Path) -> None:
     lines = [f"{n} {'é' * 40}" for n in range(1, 1001)]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding="utf-8")
     found: list[str] = []

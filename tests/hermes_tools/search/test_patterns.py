@@ -66,7 +66,7 @@ COSTLY_GLOBS = [
 ]
 
 
-def test_what_grep_takes_for_something_else_is_known() -> None:
+def test_patterns_with_another_meaning_in_grep_are_detected() -> None:
     assert {pattern: part_unlike_grep(pattern) for pattern in UNLIKE} == UNLIKE
     assert [pattern for pattern in ALIKE if part_unlike_grep(pattern)] == []
 

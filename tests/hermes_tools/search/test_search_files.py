@@ -152,7 +152,7 @@ def test_a_pattern_that_is_no_line_of_text_is_refused(env: BaseEnvironment) -> N
         assert reason in search_files(env, pattern)["error"]
 
 
-def test_what_grep_takes_for_something_else_is_refused_and_names_the_way_out(
+def test_a_pattern_with_another_meaning_in_grep_is_refused_with_the_remedy(
     env: BaseEnvironment, engine: str, tree: Path
 ) -> None:
     for pattern, token in ((r"\d*import", r"\d"), (r"[\w]mport", r"[\w]"), ("(?:i|I)mport", "(?"), ("im+?port", "+?")):

@@ -50,7 +50,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
     return answers
 
 
-def test_addresses_are_told_apart() -> None:
+def test_public_and_private_addresses_are_distinguished() -> None:
     assert [address for address in NOT_PUBLIC if is_public(ip_address(address))] == []
     assert [address for address in PUBLIC if not is_public(ip_address(address))] == []
 
@@ -158,7 +158,7 @@ def test_tls_knows_the_name_and_not_the_address(
     assert asked_for == ["page.example", "other.example"]
 
 
-def test_a_certificate_that_nobody_trusts_is_refused(
+def test_an_untrusted_certificate_is_refused(
     tmp_path: Path, read_one: ReadOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""Pages without a bound in time, memory or disk, and callers that leave."""
+"""Pages without a bound in time, memory or disk, and leaving callers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def short_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stuck() -> Iterator[threading.Event]:
-    """An event that pages wait for. It is not set during a test."""
+    """An event for pages to wait for, never set during a test."""
     event = threading.Event()
     yield event
     event.set()
@@ -100,7 +100,7 @@ def test_an_endless_body_is_an_error(site: Site, read_one: ReadOne, monkeypatch:
     assert read_one(site.on("/", page))["error"] == "the body is larger than 1,000,000 bytes (web.max_bytes)"
 
 
-def test_what_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:
+def test_a_response_that_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:
     url = site.on("/", lambda request: request.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n") and None)
     assert "violates the HTTP protocol" in str(read_one(url)["error"])
     too_early = site.page("/", "short", "text/plain", Content_Length="1000")

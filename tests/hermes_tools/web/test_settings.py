@@ -51,7 +51,7 @@ def test_allow_private_is_a_list_or_words_with_commas(monkeypatch: pytest.Monkey
         load_web_settings()
 
 
-def test_what_is_wrong_is_an_error_of_both_tools(env: BaseEnvironment, config: Path) -> None:
+def test_a_wrong_setting_is_an_error_of_both_tools(env: BaseEnvironment, config: Path) -> None:
     for line, why in (
         ("serch_provider: brave", "did you mean 'search_provider'"),
         ("search_provider: altavista", "web.search_provider: it should be 'searxng', 'brave', 'tavily' or 'ddgs'"),

@@ -36,7 +36,7 @@ def test_text_and_json_are_given_as_they_are(site: Site, read_one: ReadOne) -> N
     assert read_one(site.page("/api", '{"b": 1}', "application/problem+json"))["content"] == '{"b": 1}'
 
 
-def test_what_is_no_text_is_an_error(site: Site, read_one: ReadOne) -> None:
+def test_a_page_that_is_no_text_is_an_error(site: Site, read_one: ReadOne) -> None:
     for kind, body in (("image/png", b"\x89PNG"), ("", b"\0\1"), ("text/plain", b"a\0b")):
         assert "the content is no page, text or PDF" in str(read_one(site.page("/", body, kind))["error"])
 
@@ -69,7 +69,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_fetched(env: BaseEnvironment
     assert web_extract(env, url)["results"][0]["content"] == "here"  # type: ignore[arg-type]
 
 
-def test_what_is_no_url_of_a_page_is_its_own_error(read_one: ReadOne) -> None:
+def test_an_invalid_url_is_an_error_of_its_own_result(read_one: ReadOne) -> None:
     for url, why in (
         ("ftp://a.example/", "only http:// and https://"),
         ("file:///etc/passwd", "only http:// and https://"),
@@ -99,7 +99,7 @@ def test_a_redirect_may_lead_only_to_http_urls(site: Site, read_one: ReadOne) ->
         assert why in error and "password@" not in error
 
 
-def test_what_cannot_be_unpacked_is_an_error(site: Site, read_one: ReadOne) -> None:
+def test_invalid_compression_is_an_error(site: Site, read_one: ReadOne) -> None:
     twice = gzip.compress(gzip.compress(b"a", mtime=0), mtime=0)
     for encoding, body, why in (
         ("br", b"\x0b\x02", "the encoding 'br', which was not requested"),

@@ -132,7 +132,7 @@ def test_wrong_arguments_are_refused(search: Search) -> None:
             search(*arguments)
 
 
-def test_a_refusal_says_what_to_do_and_holds_no_key(brave: Site, search: Search) -> None:
+def test_a_refusal_has_the_remedy_and_no_key(brave: Site, search: Search) -> None:
     with running_site() as thief:
         for status, why in (
             (401, "look at BRAVE_SEARCH_API_KEY"),
@@ -157,7 +157,7 @@ def test_a_key_that_no_header_can_hold_is_an_error_without_it(
     assert brave.requests == []
 
 
-def test_a_searxng_without_json_says_how_to_allow_it(searxng: Site, search: Search) -> None:
+def test_a_searxng_without_json_is_an_error_with_the_remedy(searxng: Site, search: Search) -> None:
     searxng.page("/search", "Forbidden", status=403)
     assert "add json to search.formats" in search("anything")["error"]
 
@@ -200,7 +200,7 @@ def test_a_service_that_cannot_be_reached_is_an_error(search: Search, monkeypatc
     assert "begin with http:// or https://" in search("anything")["error"]
 
 
-def test_a_search_is_given_up_in_time_and_when_nobody_waits(
+def test_a_search_ends_at_its_time_out_and_when_its_caller_leaves(
     env: BaseEnvironment, searxng: Site, search: Search, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stuck, begun = threading.Event(), threading.Event()
