@@ -1,6 +1,6 @@
 """An agent in one file: `OPENAI_API_KEY=... python examples/agent_loop.py "How many lines of Python are here?"`.
 
-A model works in the configured environment (this machine by default, a container with TERMINAL_ENV=docker) until its
+A model works in the configured environment (this machine by default, a container with TERMINAL_ENV=docker) until an
 answer has no tool call. Any service with OpenAI's chat completions will do: OPENAI_BASE_URL and OPENAI_MODEL.
 """
 
@@ -19,7 +19,7 @@ SYSTEM = "You work on a computer through tools. Answer in a few sentences when y
 
 
 def complete(messages: list[dict]) -> dict:
-    """Ask the model for its next message."""
+    """Ask the model for the next message."""
     body = {"model": os.environ.get("OPENAI_MODEL", "gpt-4.1"), "messages": messages, "tools": tool_schemas("openai")}
     request = urllib.request.Request(
         os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1") + "/chat/completions",
@@ -31,7 +31,7 @@ def complete(messages: list[dict]) -> dict:
 
 
 def run(task: str, task_id: str) -> str:
-    """Let the model work on a task, and return its last answer."""
+    """Let the model work on a task, and return the last answer."""
     messages: list[dict] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": task}]
     for _ in range(MOST_TURNS):
         answer = complete(messages)

@@ -18,12 +18,12 @@ reminded: list[str] = []
 
 
 def find_orders(paid: bool) -> list[int]:
-    """Return the numbers of all orders that are paid, or of those that are not."""
+    """Return the numbers of all paid orders, or of all unpaid orders."""
     return [number for number, order in ORDERS.items() if order["paid"] is paid]
 
 
 def read_order(number: int) -> dict[str, object]:
-    """Return one order: customer, total and paid."""
+    """Return an order: customer, total and paid."""
     return ORDERS[number]
 
 

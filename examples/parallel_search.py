@@ -17,7 +17,7 @@ FOLDERS = ("environments", "rpc", "hermes_tools", "code_execution", "hermes_env"
 
 
 def search(folder: str) -> list[tuple[str, str, int]]:
-    """Find the words in one folder, as (word, path, line)."""
+    """Find the words in a folder, as (word, path, line)."""
     found = search_files(r"\b(" + "|".join(WORDS) + r")\b", path=folder, file_glob="*.py", limit=1000)
     if "error" in found:
         raise SystemExit(found["error"])
@@ -27,7 +27,7 @@ def search(folder: str) -> list[tuple[str, str, int]]:
 
 
 def line_of(path: str, line: int) -> str:
-    """Read one line of a file."""
+    """Read a line of a file."""
     return read_file(path, offset=line, limit=1)["content"].partition("|")[2].strip()
 
 

@@ -1,6 +1,6 @@
 """A report on this repository: what `make run` runs, as `hermes-env run examples/repository_report.py`.
 
-The script calls its tools some forty times. Only its output is returned.
+The script makes some forty tool calls. Only the output is returned.
 """
 
 from __future__ import annotations

@@ -38,6 +38,6 @@ def test_a_copy_into_a_container_that_ends_with_the_command_is_a_warning(
     (tmp_path / "file").write_text("here")
     done = hermes_env("cp", *IMAGE, "file", ":/srv/file")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "goes with container hermes-" in done.stderr and "--set container=NAME" in done.stderr
+    assert "are removed with container hermes-" in done.stderr and "--set container=NAME" in done.stderr
     done = hermes_env("cp", *IMAGE, ":/etc/os-release", "-")
     assert "ID=debian" in done.stdout and done.stderr == ""

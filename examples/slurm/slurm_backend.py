@@ -1,4 +1,4 @@
-"""A backend for Slurm: one job is allocated by `salloc`, and every shell is a step of it, opened by `srun`.
+"""A backend for Slurm: `salloc` allocates a job, and `srun` opens every shell as a step of the job.
 
 README.md beside this file lists the assumptions about Slurm, and the tests.
 """

@@ -41,7 +41,7 @@ raise ValueError(os.environ["NAMED_TOKEN"])
 """
 
 
-class Stranger:
+class OtherUser:
     """Another user of this machine. Reads process lists and files during the block.
 
     Args:
@@ -55,7 +55,7 @@ class Stranger:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look)
 
-    def __enter__(self) -> Stranger:
+    def __enter__(self) -> OtherUser:
         self._thread.start()
         return self
 
@@ -111,7 +111,7 @@ def test_a_session_with_secrets_shows_none_in_logs_errors_process_lists_and_file
         raise ValueError(OWN)
 
     with (
-        Stranger(tmp_path) as stranger,
+        OtherUser(tmp_path) as other_user,
         create_environment("local", cwd=str(tmp_path), env_passthrough=["NAMED_TOKEN"]) as env,
     ):
         on_notice(env, fails)
@@ -136,16 +136,16 @@ def test_a_session_with_secrets_shows_none_in_logs_errors_process_lists_and_file
     with pytest.raises(TerminalError) as refused:
         create_environment("ssh")
     errors += traceback.format_exception(refused.value)
-    assert tmp_path / "note.txt" in stranger.files
+    assert tmp_path / "note.txt" in other_user.files
     assert {"hermes_tools.background.notices", "environments.shell.shell", "httpx"} <= {
         record.name for record in caplog.records
     }
-    assert any(each.startswith("bash\0") or "/bash\0" in each for each in stranger.processes)
+    assert any(each.startswith("bash\0") or "/bash\0" in each for each in other_user.processes)
     texts = {
         "logs": [caplog.text, *(record.getMessage() + (record.exc_text or "") for record in caplog.records)],
         "errors": errors,
-        "process lists": stranger.processes,
-        "files": stranger.files.values(),
+        "process lists": other_user.processes,
+        "files": other_user.files.values(),
         "what a model gets": map(str, shown),
     }
     found = {place: [secret for secret in SECRETS if secret in "\n".join(text)] for place, text in texts.items()}

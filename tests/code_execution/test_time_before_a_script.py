@@ -14,7 +14,7 @@ from environments.cancellation import in_no_scope
 from rpc import generate_stub
 
 
-class SlowToStart(PlainLocal):
+class SlowStart(PlainLocal):
     """A target with a start that waits for an event."""
 
     may_start = threading.Event()
@@ -24,7 +24,7 @@ class SlowToStart(PlainLocal):
         super().start_target()
 
 
-class NeverUp(PlainLocal):
+class FailingStart(PlainLocal):
     """A target with a failing start."""
 
     def start_target(self) -> None:
@@ -33,24 +33,24 @@ class NeverUp(PlainLocal):
 
 
 def test_a_time_out_during_the_start_reports_that_the_script_did_not_run(tmp_path: Path) -> None:
-    SlowToStart.may_start = threading.Event()
-    with SlowToStart(load_settings("local", cwd=str(tmp_path))) as env:
+    SlowStart.may_start = threading.Event()
+    with SlowStart(load_settings("local", cwd=str(tmp_path))) as env:
         result = execute_code("open('ran', 'w')", env=env, timeout=0.25)
         said = "The time limit of 0.25 s was used up by starting the target; the script did not run."
         assert (result.status, result.exit_code, result.output, result.error) == ("timeout", None, said, said)
         assert result.tool_calls_made == 0
-        SlowToStart.may_start.set()
+        SlowStart.may_start.set()
     assert not (tmp_path / "ran").exists()
 
 
 def test_an_interrupt_ends_the_wait_for_a_start(tmp_path: Path) -> None:
-    SlowToStart.may_start = threading.Event()
+    SlowStart.may_start = threading.Event()
     interrupt = threading.Event()
     interrupt.set()
-    with SlowToStart(load_settings("local", cwd=str(tmp_path))) as env:
+    with SlowStart(load_settings("local", cwd=str(tmp_path))) as env:
         result = execute_code("open('ran', 'w')", env=env, interrupt=interrupt)
         assert (result.status, result.exit_code) == ("interrupted", None)
-        SlowToStart.may_start.set()
+        SlowStart.may_start.set()
     assert not (tmp_path / "ran").exists()
 
 
@@ -75,7 +75,7 @@ def test_a_scope_that_is_cancelled_while_a_script_is_got_ready_is_no_failure(
 
 def test_a_target_that_cannot_be_started_is_an_error_and_no_matter_of_time(tmp_path: Path) -> None:
     with (
-        NeverUp(load_settings("local", cwd=str(tmp_path))) as env,
+        FailingStart(load_settings("local", cwd=str(tmp_path))) as env,
         pytest.raises(EnvironmentStartError, match="no such target"),
     ):
         execute_code("print(1)", env=env)

@@ -12,21 +12,21 @@ from rpc.signatures import parsed
 
 
 @pytest.fixture
-def other_threads_go_on() -> Iterator[None]:
+def frequent_thread_switches() -> Iterator[None]:
     """Runs the garbage collector all the time, with a switch to other threads each time."""
     thresholds = gc.get_threshold()
 
-    def let_go(phase: str, info: dict[str, int]) -> None:
+    def switch_thread(phase: str, info: dict[str, int]) -> None:
         time.sleep(0)
 
-    gc.callbacks.append(let_go)
+    gc.callbacks.append(switch_thread)
     gc.set_threshold(20)
     yield
     gc.set_threshold(*thresholds)
-    gc.callbacks.remove(let_go)
+    gc.callbacks.remove(switch_thread)
 
 
-@pytest.mark.usefixtures("other_threads_go_on")
+@pytest.mark.usefixtures("frequent_thread_switches")
 def test_threads_parse_side_by_side() -> None:
     source = Path(__file__).read_text()
     with ThreadPoolExecutor(4) as threads:

@@ -17,7 +17,7 @@ from rpc.relay import MAX_BYTES, MAX_CALLS, MAX_RUNNING, BrokenRelayError
 PART = 4000
 
 
-class Process:
+class RecordingProcess:
     """Records the relay's answers and pauses."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ def request(number: int, tool: str = "echo", *args: object, token: str = "token"
     return Request(f"id{number}", tool, list(args), {}, token).encode()
 
 
-def take(relay: Relay, number: int, line: bytes) -> None:
+def feed_request(relay: Relay, number: int, line: bytes) -> None:
     """Feed a request in parts."""
     for start in range(0, len(line), PART):
         relay.receive(number, line[start : start + PART], start + PART >= len(line))
@@ -64,7 +64,7 @@ class AttachedProcess:
 
     def __init__(self, **tools: Callable[..., object]) -> None:
         self.dispatcher = Dispatcher(tools, token="token", max_calls=10_000)
-        self.relay, self.process = self._on_loop(lambda: Relay(self.dispatcher)), Process()
+        self.relay, self.process = self._on_loop(lambda: Relay(self.dispatcher)), RecordingProcess()
         self.relay.attach(self.process)
 
     def _on_loop(self, work: Callable[[], object]) -> object:
@@ -73,10 +73,10 @@ class AttachedProcess:
 
         return run(do)
 
-    def take(self, *requests: tuple[int, bytes]) -> None:
-        self._on_loop(lambda: [take(self.relay, number, line) for number, line in requests])
+    def feed_request(self, *requests: tuple[int, bytes]) -> None:
+        self._on_loop(lambda: [feed_request(self.relay, number, line) for number, line in requests])
 
-    def part(self, number: int, part: bytes, is_last: bool) -> None:
+    def feed_part(self, number: int, part: bytes, is_last: bool) -> None:
         self._on_loop(lambda: self.relay.receive(number, part, is_last))
 
     def end(self) -> None:
@@ -101,7 +101,7 @@ def echo(value: object = None) -> object:
 def test_requests_of_every_size_are_answered_on_their_connections() -> None:
     fed = AttachedProcess(echo=echo)
     values = ["", "x" * (PART - 100), "y" * PART, "z" * (3 * PART), "l" * 1_000_000]
-    fed.take(*((number, request(number, "echo", value)) for number, value in enumerate(values)))
+    fed.feed_request(*((number, request(number, "echo", value)) for number, value in enumerate(values)))
     answers = fed.answers(len(values))
     assert [answers[number].result for number in range(len(values))] == values
     assert [answers[number].id for number in range(len(values))] == [f"id{number}" for number in range(len(values))]
@@ -109,7 +109,7 @@ def test_requests_of_every_size_are_answered_on_their_connections() -> None:
 
 def test_a_request_without_the_token_is_refused_and_the_next_one_answered() -> None:
     fed = AttachedProcess(echo=echo)
-    fed.take((1, request(1, "echo", "x" * 10_000, token="forged")), (2, b"\n"), (3, request(3, "echo", 3)))
+    fed.feed_request((1, request(1, "echo", "x" * 10_000, token="forged")), (2, b"\n"), (3, request(3, "echo", 3)))
     answers = fed.answers(3)
     assert [("token is wrong" in str(answers[number].error)) for number in (1, 2, 3)] == [True, True, False]
     assert fed.dispatcher.calls_made == 1
@@ -128,20 +128,20 @@ def test_invalid_data_from_the_boot_program_is_an_error(parts: list[tuple[int, b
     fed = AttachedProcess(echo=echo)
     *before, last = parts
     for part in before:
-        fed.part(*part)
+        fed.feed_part(*part)
     with pytest.raises(BrokenRelayError, match="tampered with"):
-        fed.part(*last)
+        fed.feed_part(*last)
     assert fed.process.received == []
 
 
 def test_more_than_a_request_may_have_is_an_error_and_no_more_of_it_is_kept() -> None:
     fed = AttachedProcess(echo=echo)
-    fed.part(1, fed.dispatcher.prefix, False)
+    fed.feed_part(1, fed.dispatcher.prefix, False)
     piece = b"x" * 1_000_000
 
     def too_much() -> None:
         for _ in range(2 * MAX_MESSAGE_BYTES // len(piece)):
-            fed.part(1, piece, False)
+            fed.feed_part(1, piece, False)
 
     with pytest.raises(BrokenRelayError, match="more than a request may have"):
         too_much()
@@ -156,9 +156,9 @@ def test_a_stream_with_many_calls_under_way_is_read_no_more_until_some_have_ende
         release.acquire(timeout=60)
 
     fed = AttachedProcess(wait=wait)
-    fed.take(*((number, request(number, "wait")) for number in range(MAX_CALLS - 1)))
+    fed.feed_request(*((number, request(number, "wait")) for number in range(MAX_CALLS - 1)))
     assert not fed.process.is_paused
-    fed.take((MAX_CALLS, request(MAX_CALLS, "wait")))
+    fed.feed_request((MAX_CALLS, request(MAX_CALLS, "wait")))
     assert fed.process.is_paused
     wait_for(lambda: len(running) == MAX_RUNNING)
     release.release()
@@ -175,7 +175,7 @@ def test_a_stream_with_large_calls_under_way_is_read_no_more() -> None:
     assert len(line) < MAX_MESSAGE_BYTES
     for number in range(8):
         assert not fed.process.is_paused
-        fed.take((number, line.replace(b'"id1"', b'"id%d"' % number)))
+        fed.feed_request((number, line.replace(b'"id1"', b'"id%d"' % number)))
     assert fed.process.is_paused
     release.set()
     wait_for(lambda: not fed.process.is_paused)
@@ -190,7 +190,7 @@ def test_at_the_end_the_boot_program_is_notified_and_gets_no_answer() -> None:
         release.wait(60)
 
     fed = AttachedProcess(wait=wait)
-    fed.take((1, request(1, "wait")))
+    fed.feed_request((1, request(1, "wait")))
     assert running.wait(60)
     for _ in range(2):
         fed.end()
@@ -203,7 +203,7 @@ def test_at_the_end_the_boot_program_is_notified_and_gets_no_answer() -> None:
 
 def test_at_the_end_without_a_call_under_way_nothing_is_sent() -> None:
     fed = AttachedProcess(echo=echo)
-    fed.take((1, request(1)))
+    fed.feed_request((1, request(1)))
     fed.answers(1)
     fed.end()
     assert len(fed.process.received) == 1
@@ -212,7 +212,7 @@ def test_at_the_end_without_a_call_under_way_nothing_is_sent() -> None:
 def test_a_process_that_has_ended_and_a_relay_that_was_never_attached_can_be_ended() -> None:
     fed = AttachedProcess(echo=echo)
     fed.process.has_ended = True
-    fed.take((1, request(1)))
+    fed.feed_request((1, request(1)))
     wait_for(lambda: fed.dispatcher.calls_made == 1)
     fed.end()
     never = AttachedProcess()

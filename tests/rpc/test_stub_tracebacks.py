@@ -43,7 +43,7 @@ PYTHONS = {
 
 
 @pytest.fixture(params=PYTHONS)
-def said(request, tmp_path):
+def stderr_of(request, tmp_path):
     """Run a script and return its standard error as lines."""
     python = PYTHONS[request.param]
 
@@ -74,8 +74,8 @@ def frames(lines):
         ("json_parse('{')", REFUSING, "json.decoder.JSONDecodeError: "),
     ],
 )
-def test_an_error_has_the_scripts_frames_alone(said, call, client, error):
-    lines = said(f"from hermes_tools import *\n{call}\n", client)
+def test_an_error_has_the_scripts_frames_alone(stderr_of, call, client, error):
+    lines = stderr_of(f"from hermes_tools import *\n{call}\n", client)
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[-1].startswith(error)
     assert "hermes_tools.py" not in "".join(frames(lines))
@@ -83,8 +83,8 @@ def test_an_error_has_the_scripts_frames_alone(said, call, client, error):
     assert len([line for line in lines if "Traceback" in line]) == 1
 
 
-def test_an_error_in_a_thread_has_the_scripts_frames_alone(said):
-    lines = said(
+def test_an_error_in_a_thread_has_the_scripts_frames_alone(stderr_of):
+    lines = stderr_of(
         "import threading\nfrom hermes_tools import search\n"
         "thread = threading.Thread(target=lambda: search('x'))\nthread.start(); thread.join()\n"
     )
@@ -93,8 +93,8 @@ def test_an_error_in_a_thread_has_the_scripts_frames_alone(said):
     assert "hermes_tools.py" not in "".join(frames(lines))
 
 
-def test_the_errors_that_an_error_came_from_have_none_of_ours_either(said):
-    lines = said(
+def test_the_errors_that_an_error_came_from_have_none_of_ours_either(stderr_of):
+    lines = stderr_of(
         "from hermes_tools import search\ntry:\n    search('x')\nexcept Exception as error:\n"
         "    raise LookupError('nothing found') from error\n"
     )
@@ -102,25 +102,25 @@ def test_the_errors_that_an_error_came_from_have_none_of_ours_either(said):
     assert [line.split(", ")[1] for line in frames(lines)] == ["line 3", "line 5"]
 
 
-def test_a_failed_import_names_the_existing_tools(said):
-    lines = said("from hermes_tools import search, nothing\n")
+def test_a_failed_import_names_the_existing_tools(stderr_of):
+    lines = stderr_of("from hermes_tools import search, nothing\n")
     there = "there are: ToolError, json_parse, retry, search, shell_quote"
     assert lines[-1] == f"ImportError: cannot import name 'nothing' from 'hermes_tools'; {there}"
     assert len(frames(lines)) == 1
     many = "".join(f"x{n} = {n}\n" for n in range(300))  # the name's index takes more than a byte
-    lines = said(f"{many}from hermes_tools import serch\n")
+    lines = stderr_of(f"{many}from hermes_tools import serch\n")
     assert lines[-1].endswith(f"'serch' from 'hermes_tools'; {there}; did you mean 'search'?")
 
 
-def test_an_import_that_may_fail_can_be_tried(said):
+def test_an_import_that_may_fail_can_be_tried(stderr_of):
     code = (
         "try:\n    from hermes_tools import nothing\nexcept ImportError as error:\n    raise SystemExit(error.name)\n"
     )
-    assert said(code) == ["hermes_tools"]
+    assert stderr_of(code) == ["hermes_tools"]
 
 
-def test_a_missing_attribute_names_the_existing_ones_and_hasattr_works(said):
-    lines = said("import hermes_tools\nassert not hasattr(hermes_tools, 'x')\nhermes_tools.serch('x')\n")
+def test_a_missing_attribute_names_the_existing_ones_and_hasattr_works(stderr_of):
+    lines = stderr_of("import hermes_tools\nassert not hasattr(hermes_tools, 'x')\nhermes_tools.serch('x')\n")
     assert lines[-1] == (
         "AttributeError: hermes_tools has no 'serch'; "
         "there are: ToolError, json_parse, retry, search, shell_quote; did you mean 'search'?"
@@ -128,8 +128,8 @@ def test_a_missing_attribute_names_the_existing_ones_and_hasattr_works(said):
     assert len(frames(lines)) == 1
 
 
-def test_a_hook_of_the_scripts_own_is_called_with_what_is_left(said):
-    lines = said(
+def test_a_hook_of_the_scripts_own_is_called_with_what_is_left(stderr_of):
+    lines = stderr_of(
         "import sys, traceback\ndef hook(kind, error, trace):\n"
         "    print(kind.__name__, len(traceback.extract_tb(trace)), file=sys.stderr)\n"
         "sys.excepthook = hook\nimport hermes_tools\nhermes_tools.search('x')\n"

@@ -15,7 +15,7 @@ from rpc import Dispatcher, Request, Response, UnixSocketTransport
 
 
 @pytest.fixture(params=["epoll", "poll"], autouse=True)
-def waiting(request, monkeypatch):
+def poller(request, monkeypatch):
     if request.param == "poll":
         monkeypatch.delattr(select, "epoll")
 

@@ -62,7 +62,7 @@ def test_background_processes_of_a_tool_call_end_with_the_script(anywhere: BaseE
         f"env -i setsid sleep 4{nap} >/dev/null 2>&1 &",
         f"python3 -c '{CLOSES_ALL.replace('NAP', '5' + nap)}'",
     ]
-    anywhere.execute(f"sleep 9{nap} >/dev/null 2>&1 &")  # a child of the session, which stays
+    anywhere.execute(f"sleep 9{nap} >/dev/null 2>&1 &")  # a child of the session: it stays
     code = f"from hermes_tools import terminal\nprint([terminal(each)['exit_code'] for each in {ways!r}])"
     assert run_within_limits(anywhere, code, timeout=60).output == "[0, 0, 0, 0, 0]\n"
     assert len(running(anywhere, nap).split()) == 1

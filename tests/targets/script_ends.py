@@ -125,12 +125,12 @@ os.abort()
 import os
 r, w = os.pipe(); os.close(r); os.write(w, b'x')
 
-### what is registered
+### an exit handler
 import atexit, sys
 atexit.register(lambda: print('at the end', sys.exc_info()))
 1/0
 
-### an error of what is registered
+### an error of an exit handler
 import atexit
 atexit.register(lambda: 1/0)
 print(1)
@@ -190,7 +190,7 @@ import threading, time
 threading.Thread(target=lambda: time.sleep(60), daemon=True).start()
 1/0
 
-### an error nobody can catch
+### an unraisable error
 class A:
     def __del__(self): 1/0
 a = A()

@@ -35,17 +35,17 @@ FORMS = (
 DRIVER = 'FUNCNEST=30; zap() { echo ran >&9; }; ( eval "$1" ) </dev/null >/dev/null 2>&1 9>>ran_'
 
 
-def written(table: str) -> list[str]:
+def entries(table: str) -> list[str]:
     return [entry.replace("_", " ").replace("^", "\n") for entry in table.split(" ")]
 
 
-PIECES = st.lists(st.sampled_from(written(SIGNS)), min_size=1, max_size=5).map("".join)
+PIECES = st.lists(st.sampled_from(entries(SIGNS)), min_size=1, max_size=5).map("".join)
 TEXTS = st.recursive(
     st.just("zap") | PIECES,
     lambda inner: (
         st.builds(
             lambda form, text: form.replace("{}", "\0").format().replace("\0", text),
-            st.sampled_from(written(FORMS)),
+            st.sampled_from(entries(FORMS)),
             inner,
         )
         | st.lists(inner | st.sampled_from([" ", "\n", ";", "&&"]), min_size=2, max_size=4).map("".join)
@@ -63,7 +63,7 @@ def test_each_command_that_bash_runs_is_found(tmp_path: Path) -> None:
     def check(text: str) -> None:
         if runs_zap(tmp_path, text):
             ran.append(text)
-            assert is_found(text)
+            assert finds_zap(text)
 
     check()
     assert len(set(ran)) > 150
@@ -78,7 +78,7 @@ def runs_zap(place: Path, text: str) -> bool:
     return note.exists() and bool(note.read_text())
 
 
-def is_found(text: str) -> bool:
+def finds_zap(text: str) -> bool:
     """Return True if the parser finds zap in a text, a program that may be zap, or a reason for unknown commands."""
     reading = read(text)
     names = {command.name for command in reading.commands}

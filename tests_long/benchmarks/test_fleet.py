@@ -18,7 +18,7 @@ FLEET = Fleet(Costs(SHORT, SHORT, SHORT, refused=0.02, lost=0.02, source="none")
 TASKS = [{"id": str(number), "command": "true"} for number in range(500)]
 
 
-def ran(out: Path, fleet: Fleet = FLEET) -> tuple[Summary, dict[str, Result]]:
+def run_fleet(out: Path, fleet: Fleet = FLEET) -> tuple[Summary, dict[str, Result]]:
     summary = run_batch(TASKS, "local", workers=50, engine=fleet.engine, out=out)
     results = list(read_results(out))
     assert Counter(result.id for result in results) == {task["id"]: 1 for task in TASKS}
@@ -26,11 +26,11 @@ def ran(out: Path, fleet: Fleet = FLEET) -> tuple[Summary, dict[str, Result]]:
 
 
 def test_each_task_of_a_fleet_has_one_result_and_the_same_in_each_run(tmp_path: Path) -> None:
-    summary, first = ran(tmp_path / "first")
+    summary, first = run_fleet(tmp_path / "first")
     assert summary.stopped is None
     assert set(summary.counts) == {"success", "error", "lost"}
-    assert ran(tmp_path / "again")[1] == first
-    assert ran(tmp_path / "other", Fleet(FLEET.costs, FLEET.work, seed=2))[1] != first
+    assert run_fleet(tmp_path / "again")[1] == first
+    assert run_fleet(tmp_path / "other", Fleet(FLEET.costs, FLEET.work, seed=2))[1] != first
 
 
 def test_the_load_of_a_fleets_driver_is_measured() -> None:

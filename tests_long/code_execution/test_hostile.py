@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironment]:
+def open_backend(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironment]:
     work = folder / "work"
     work.mkdir()
     with request.param(work) as subject, subject.make() as env:
@@ -45,15 +45,15 @@ def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironme
 @pytest.fixture(params=(local, docker), ids=lambda backend: backend.__name__)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
     """This machine, on which a script has all our rights, and a container."""
-    yield from made(request, tmp_path)
+    yield from open_backend(request, tmp_path)
 
 
 @pytest.fixture(
     params=(bubblewrap, docker, ssh, singularity, per_command, modal, daytona), ids=lambda backend: backend.__name__
 )
-def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
+def other_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
     """Every backend with a Python, except this machine: the first ring runs the same there."""
-    yield from made(request, tmp_path)
+    yield from open_backend(request, tmp_path)
 
 
 STOPS_ITS_RELAY = """

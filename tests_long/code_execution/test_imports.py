@@ -12,7 +12,7 @@ from targets.backends import docker, local
 from code_execution import execute_code
 from environments import BaseEnvironment
 
-AS_EVER = {
+IMPORTS = {
     "loaded again": ("import importlib, json; json.dumps = None; importlib.reload(json); print(json.dumps(1))", "1"),
     "imported again": (
         "import json, sys; json.dumps = None; del sys.modules['json']; import json; print(json.dumps(1))",
@@ -61,12 +61,12 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.parametrize("transport", ["auto", "file"])
 def test_imports_behave_as_in_any_script(target: BaseEnvironment, transport: str) -> None:
-    seen = {name: execute_code(code, env=target, transport=transport) for name, (code, _) in AS_EVER.items()}  # type: ignore[arg-type]
+    seen = {name: execute_code(code, env=target, transport=transport) for name, (code, _) in IMPORTS.items()}  # type: ignore[arg-type]
     said = {name: result.output.removesuffix("\n") for name, result in seen.items()}
-    assert said == {name: expected for name, (_, expected) in AS_EVER.items()}
+    assert said == {name: expected for name, (_, expected) in IMPORTS.items()}
 
 
-BEGINS = "import sys, sitecustomize; print(2, sys.WORD, sitecustomize.__file__.rpartition('/')[0])"
+PRINT_STARTUP = "import sys, sitecustomize; print(2, sys.WORD, sitecustomize.__file__.rpartition('/')[0])"
 
 
 def test_sitecustomize_and_pth_files_run_before_a_script(target: BaseEnvironment) -> None:
@@ -74,11 +74,11 @@ def test_sitecustomize_and_pth_files_run_before_a_script(target: BaseEnvironment
     target.execute("python3 -m venv --without-pip venv && export VIRTUAL_ENV=$PWD/venv")
     target.execute("site=$(echo venv/lib/python3*/site-packages); echo 'print(1)' >$site/sitecustomize.py")
     target.execute("mkdir -p later; echo 'import sys; sys.WORD = 3' >$site/word.pth")
-    target.write_bytes(f"{target.cwd}/begins.py", BEGINS.encode())
+    target.write_bytes(f"{target.cwd}/begins.py", PRINT_STARTUP.encode())
     expected = target.execute("venv/bin/python begins.py").output
     assert "2 3 /" in expected
     for transport in ("auto", "file"):
-        assert execute_code(BEGINS, env=target, transport=transport).output == expected  # type: ignore[arg-type]
+        assert execute_code(PRINT_STARTUP, env=target, transport=transport).output == expected  # type: ignore[arg-type]
     target.execute("echo WORD=4 >later/added.py; echo $PWD/later >$site/added.pth")
     assert execute_code("import added; print(added.WORD)", env=target).output.endswith("4\n")
     target.execute("unset VIRTUAL_ENV")
@@ -93,7 +93,7 @@ def test_a_wrapper_around_python_runs_the_script(target: BaseEnvironment) -> Non
     target.execute("unset CONDA_PREFIX")
 
 
-TOLD = """
+INSPECT_TOOL = """
 import sys, hermes_tools, inspect
 source = inspect.getsource(hermes_tools.note)
 file = hermes_tools.note.__wrapped__.__code__.co_filename == hermes_tools.__file__ == hermes_tools.__spec__.origin
@@ -106,16 +106,16 @@ def test_tools_that_were_compiled_before_are_like_others(target: BaseEnvironment
         """Return it."""
         return [text]
 
-    def told(code: str) -> str:
+    def run_with_note(code: str) -> str:
         result = execute_code(code, env=target, tools={"note": note})
         assert result.status == "success", result
         return result.output
 
-    compiled = told(TOLD)
+    compiled = run_with_note(INSPECT_TOOL)
     assert compiled.endswith("['x'] (text: 'str') -> 'list[str]' Return it.\n")
-    by_another_name = TOLD.replace("hermes_tools", "tools").replace("import sys, tools,", "import sys,")
+    by_another_name = INSPECT_TOOL.replace("hermes_tools", "tools").replace("import sys, tools,", "import sys,")
     load = "import importlib\ntools = importlib.import_module('hermes_' + 'tools')\n"
-    assert told(load + by_another_name) == compiled
+    assert run_with_note(load + by_another_name) == compiled
 
 
 def test_many_scripts_at_once_are_not_mixed_up(target: BaseEnvironment) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from environments.conformance.check import wait_until
 
 ROOT = Path.home() / ".pyenv"
 PYTHONS = [each for each in pythons() if version_of(each) >= OLDEST]
-OTHERS = [each for each in PYTHONS if each.startswith(f"{ROOT}/")]
+MOUNTABLE = [each for each in PYTHONS if each.startswith(f"{ROOT}/")]
 """Pythons that can be mounted into a container."""
 VARIABLES = {
     "PYTHONUTF8": "1",
@@ -42,8 +41,6 @@ VARIABLES = {
     "PYTHONSAFEPATH": "1",
     "PYTHONNODEBUGRANGES": "1",
 }
-
-Ways = Callable[..., contextlib.AbstractContextManager[BaseEnvironment]]
 
 
 def _local(tmp_path: Path) -> BaseEnvironment:
@@ -73,8 +70,8 @@ def way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[BaseEn
         yield env, transport
 
 
-def _others(env: BaseEnvironment) -> list[str]:
-    return OTHERS if env.settings.env == "docker" else PYTHONS
+def _pythons_of(env: BaseEnvironment) -> list[str]:
+    return MOUNTABLE if env.settings.env == "docker" else PYTHONS
 
 
 # A script's view, and its end.
@@ -88,7 +85,7 @@ def test_a_script_sees_the_same_as_without_us(way: tuple[BaseEnvironment, str], 
 
 def test_a_script_sees_on_each_python_the_same_as_without_us(way: tuple[BaseEnvironment, str]) -> None:
     env, transport = way
-    for number, python in enumerate(_others(env)):
+    for number, python in enumerate(_pythons_of(env)):
         use(env, python, f"/tmp/hermes-venv-{time.time_ns()}-{number}")
         for _ in range(2):
             assert differences(env, transport=transport) == {}, python
@@ -147,14 +144,14 @@ print(hermes_tools.f(), *sys.version_info[:2], "__future__" in sys.modules)
 """
 
 
-def ran(env: BaseEnvironment, transport: str) -> str:
+def run_script(env: BaseEnvironment, transport: str) -> str:
     """Run a script with a tool call, and return the output."""
     result = execute_code(CALLING, env=env, tools={"f": lambda: "called"}, transport=transport)  # type: ignore[arg-type]
     assert result.status == "success", result
     return result.output
 
 
-def kept(env: BaseEnvironment) -> dict[str, set[str]]:
+def compiled_modules(env: BaseEnvironment) -> dict[str, set[str]]:
     """Return the names of our modules that an environment's Pythons have compiled, by magic number."""
     found: dict[str, set[str]] = {}
     for magic, source in TargetCode.of(env)._code:
@@ -170,18 +167,18 @@ def wait_until_compiled(env: BaseEnvironment) -> None:
 
 def test_each_python_compiles_our_code_once_by_itself(way: tuple[BaseEnvironment, str]) -> None:
     env, transport = way
-    for number, python in enumerate(_others(env)):
+    for number, python in enumerate(_pythons_of(env)):
         use(env, python, f"/tmp/hermes-venv-{time.time_ns()}-{number}")
         said = "called {} {}".format(*version_of(python))
-        assert ran(env, transport).startswith(said)
+        assert run_script(env, transport).startswith(said)
         wait_until_compiled(env)
         before = dict(TargetCode.of(env)._code)
-        assert ran(env, transport) == f"{said} False\n"  # the stub has not come from its source
+        assert run_script(env, transport) == f"{said} False\n"  # the stub has not come from its source
         assert TargetCode.of(env)._code == before
-    foreign = {version_of(each) for each in _others(env)} - {(3, 11)}
-    assert len(kept(env)) == len(foreign)
-    assert all(names == {"boot", "hermes_tools.py"} for names in kept(env).values())
-    assert OURS not in kept(env)
+    foreign = {version_of(each) for each in _pythons_of(env)} - {(3, 11)}
+    assert len(compiled_modules(env)) == len(foreign)
+    assert all(names == {"boot", "hermes_tools.py"} for names in compiled_modules(env).values())
+    assert OURS not in compiled_modules(env)
 
 
 def test_a_replaced_python_runs_the_next_script(way: tuple[BaseEnvironment, str]) -> None:
@@ -189,10 +186,10 @@ def test_a_replaced_python_runs_the_next_script(way: tuple[BaseEnvironment, str]
     place = f"/tmp/hermes-venv-{time.time_ns()}"
     order = [0, 0, -1, -1, 2, 0, 2, 2, -1]
     for index in order:
-        use(env, _others(env)[index], place)
+        use(env, _pythons_of(env)[index], place)
         for _ in range(2):
-            said = "called {} {} ".format(*version_of(_others(env)[index]))
-            assert ran(env, transport).startswith(said)
+            said = "called {} {} ".format(*version_of(_pythons_of(env)[index]))
+            assert run_script(env, transport).startswith(said)
             wait_until_compiled(env)
 
 
@@ -200,10 +197,10 @@ def test_code_of_one_environment_goes_to_no_other(tmp_path: Path) -> None:
     with _local(tmp_path) as env, _local(tmp_path) as other:
         for each in (env, other):
             use(each, PYTHONS[0], str(tmp_path / "venv"))
-        ran(env, "relay")
+        run_script(env, "relay")
         wait_until_compiled(env)
-        assert kept(env)
-        assert not kept(other)
+        assert compiled_modules(env)
+        assert not compiled_modules(other)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +228,7 @@ def test_scripts_run_from_source_where_a_python_cannot_compile_our_code(
     with _local(tmp_path) as env:
         use(env, str(python), str(tmp_path / "venv"))
         for _ in range(4):
-            assert ran(env, transport).startswith("called 3 8 ")
+            assert run_script(env, transport).startswith("called 3 8 ")
             time.sleep(0.1)
 
 
@@ -248,11 +245,11 @@ def test_code_that_cannot_be_read_harms_no_other_environment(tmp_path: Path, tra
     python.chmod(0o755)
     with _local(tmp_path) as env:
         use(env, str(python), str(tmp_path / "venv"))
-        ran(env, transport)
-        assert wait_until(lambda: bool(kept(env)))
+        run_script(env, transport)
+        assert wait_until(lambda: bool(compiled_modules(env)))
         for _ in range(3):
             if transport == "relay":
-                assert ran(env, transport).startswith("called 3 8 ")
+                assert run_script(env, transport).startswith("called 3 8 ")
     with _local(tmp_path) as env:
         use(env, PYTHONS[0], str(tmp_path / "venv2"))
-        assert ran(env, transport).startswith("called 3 8 ")
+        assert run_script(env, transport).startswith("called 3 8 ")

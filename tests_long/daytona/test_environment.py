@@ -28,7 +28,7 @@ from environments.short_commands import stream
 
 
 @pytest.fixture
-def killed(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
+def use_and_kill(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
     """Use a sandbox in another process, and kill that process."""
     yield lambda task, how: use_and_be_killed("daytona", task, how, nap)
     collect_garbage()
@@ -178,9 +178,9 @@ def test_a_kept_sandbox_is_used_by_one_process_at_a_time(make):
 
 
 @pytest.mark.alone("garbage")
-def test_a_sandbox_of_a_killed_process_is_collected(killed):
+def test_a_sandbox_of_a_killed_process_is_collected(use_and_kill):
     before = set(states())
-    killed("orphan", "not kept")
+    use_and_kill("orphan", "not kept")
     (sandbox,) = set(states()) - before
     (found_by_another,) = [each for each in DaytonaEnvironment.list_targets() if each.id == sandbox]
     assert [line for line in collect_garbage() if found_by_another.short_id in line]
@@ -189,8 +189,8 @@ def test_a_sandbox_of_a_killed_process_is_collected(killed):
 
 
 @pytest.mark.alone("garbage")
-def test_a_kept_sandbox_of_a_killed_process_is_reused_without_its_processes(killed, make, nap):
-    killed("again", "kept")
+def test_a_kept_sandbox_of_a_killed_process_is_reused_without_its_processes(use_and_kill, make, nap):
+    use_and_kill("again", "kept")
     env = make(task_id="again", container_persistent=True)
     assert env.execute("cat ~/file").output == "mine\n"
     assert processes_with(nap) == []

@@ -60,12 +60,12 @@ def env(docker_environment):
     return env
 
 
-def forks_again(env: BaseEnvironment) -> bool:
+def can_fork(env: BaseEnvironment) -> bool:
     """Return True once a command can start processes: a script's processes may end later than its call returns."""
     return wait_until(lambda: env.execute("(echo forked)").output == "forked\n", 60)
 
 
-def goes_on(env: BaseEnvironment) -> bool:
+def is_intact(env: BaseEnvironment) -> bool:
     """Return True once the session can start processes, with its directory and exports unchanged.
 
     The search for a script's leftover processes may go on after the call, and the session may get another shell
@@ -79,8 +79,8 @@ def test_a_fork_bomb_in_a_script_ends_with_its_time_and_the_session_goes_on(env)
     assert execute_code("", env=env, tools={}).status == "success"
     for what, bomb in BOMBS.items():
         assert execute_code(bomb, env=env, tools={}, timeout=3).status == "timeout", what
-        assert forks_again(env), what
-        assert goes_on(env), what
+        assert can_fork(env), what
+        assert is_intact(env), what
 
 
 def test_a_fork_bomb_in_a_command_ends_with_its_time_and_the_session_goes_on(env):
@@ -88,13 +88,13 @@ def test_a_fork_bomb_in_a_command_ends_with_its_time_and_the_session_goes_on(env
         for bomb in (SHELL_BOMB, f"python3 -c '{LEAVING}'"):
             result = run(bomb, timeout=3)
             assert result.timed_out and not result.survivors
-            assert goes_on(env)
+            assert is_intact(env)
             assert env.execute("echo $plain").output == "too\n"
 
 
 def test_a_script_that_leaves_a_fork_bomb_behind_does_not_outlive_its_call(env):
     execute_code(LATE, env=env, tools={}, timeout=30)
-    assert forks_again(env)
+    assert can_fork(env)
     assert env.execute("pwd; (echo forked); ls -d /proc/[0-9]* | wc -l").output.split()[:2] == ["/opt", "forked"]
     assert not env.execute("grep -ls os._exit /proc/[0-9]*/cmdline").output
 
@@ -129,8 +129,8 @@ time.sleep(1000)
 def test_a_fork_bomb_that_begins_as_its_script_is_ended_is_ended_too(env):
     assert execute_code(PREPARED, env=env, tools={}, timeout=3).status == "timeout"
     time.sleep(1)
-    assert forks_again(env)
-    assert goes_on(env)
+    assert can_fork(env)
+    assert is_intact(env)
 
 
 def test_a_process_in_the_background_outlives_a_fork_bomb_and_runs_on(env, nap):

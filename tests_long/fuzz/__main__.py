@@ -10,7 +10,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["environments", "rpc", "code_execution", "hermes_tools"]):
-    from fuzz.all_targets import TARGETS, elsewhere
+    from fuzz.all_targets import TARGETS, targets_of_tests
 from fuzz.target import Target
 
 SECONDS = int(os.environ.get("SECONDS", "60"))
@@ -47,7 +47,7 @@ def _escaped(word: bytes) -> str:
 
 def main() -> None:
     """Fuzz each target in a process of its own, and print the names of failed targets."""
-    targets = {target.name: target for target in (*TARGETS, *elsewhere())}
+    targets = {target.name: target for target in (*TARGETS, *targets_of_tests())}
     if os.environ.get("FUZZ_TARGET"):
         fuzz(targets[os.environ["FUZZ_TARGET"]])
         return

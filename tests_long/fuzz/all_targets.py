@@ -15,7 +15,7 @@ TARGETS = [
 ]
 
 
-def elsewhere() -> Iterator[Target]:
+def targets_of_tests() -> Iterator[Target]:
     """Yield the functions `check...` of the files `test_fuzz_*.py` of all rings. They take bytes or text."""
     for path in sorted(path for ring in RINGS for path in (ROOT / ring).glob("**/test_fuzz_*.py")):
         spec = importlib.util.spec_from_file_location(path.stem, path)

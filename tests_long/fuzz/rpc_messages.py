@@ -12,7 +12,7 @@ from unittest import mock
 
 from code_execution.output import BootMessages
 from environments import TerminalError
-from fuzz.target import Target, cut, with_chance
+from fuzz.target import Target, cut, split_seed
 from rpc import Dispatcher, MessageError, Request, Response, messages
 from rpc.file_queue import CollectedRequest, CollectedRequests, GarbledError
 from rpc.messages import IncomingLines, InvalidLineError, TooLargeError
@@ -55,7 +55,7 @@ def values_in(value: object) -> int:
 
 
 def check_connection(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     lines, refused = lines_of(data)
     found: list[bytes] = []
     incoming = IncomingLines(PREFIX, LONGEST)
@@ -81,16 +81,16 @@ def lines_of(data: bytes) -> tuple[list[bytes], bool]:
     return lines, False
 
 
-def check_keeper(data: bytes) -> None:
+def check_boot_messages(data: bytes) -> None:
     """A script's output, mixed with messages of its boot program and supervisor, means the same in any pieces."""
-    chance, data = with_chance(data)
-    assert heard(cut(data, chance)) == heard([data] if data else [])
+    chance, data = split_seed(data)
+    assert decoded(cut(data, chance)) == decoded([data] if data else [])
 
 
-def heard(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
+def decoded(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
     """Return the script's output, the messages, and True if the stream was refused in the end."""
     said: list[object] = []
-    taken = messages_of_keeper()
+    taken = boot_messages()
     taken.on_begun = lambda: said.append("begun")
     taken.on_end = lambda: said.append(("ended", taken.exit_code, taken.left))
     taken.on_request = lambda *request: said.append(request)
@@ -105,7 +105,7 @@ def heard(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
     return shown, [*said, taken.chosen, taken.failed, taken.none_found, taken.removed], False
 
 
-def messages_of_keeper() -> BootMessages:
+def boot_messages() -> BootMessages:
     """Return a decoder with known words instead of random ones."""
     with mock.patch("secrets.token_hex", side_effect=[WORD.decode(), SECRET.decode()]):
         taken = BootMessages()
@@ -115,7 +115,7 @@ def messages_of_keeper() -> BootMessages:
 
 def check_relay(data: bytes) -> None:
     """Any request is answered once, or the relay is broken. The buffer stays within its limit."""
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     answered: list[bytes] = []
 
     def dispatch(line: bytes) -> bytes:
@@ -129,7 +129,7 @@ def check_relay(data: bytes) -> None:
     dispatcher = mock.Mock(prefix=PREFIX, dispatch=dispatch, refusal=refusal)
 
     async def relay_all() -> None:
-        relay, process = Relay(dispatcher), Answered()
+        relay, process = Relay(dispatcher), FakeProcess()
         relay.attach(process)
         begun = kept = 0
         with contextlib.suppress(BrokenRelayError):
@@ -150,7 +150,7 @@ def check_relay(data: bytes) -> None:
         asyncio.run(relay_all())
 
 
-class Answered:
+class FakeProcess:
     """A script's process that receives answers."""
 
     answers = 0
@@ -170,7 +170,7 @@ async def at_once(work: Callable[..., bytes], *args: object) -> bytes:
 
 
 def check_collected(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     pieces = list(codecs.iterdecode(cut(data, chance), "utf-8", "replace"))
     text = "".join(pieces)
     assert collected([text]) == collected(pieces)
@@ -193,7 +193,7 @@ def collected(pieces: list[str]) -> tuple[list[CollectedRequest], bool]:
 
 
 def check_dispatch(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
 
     def fail(text: str = "") -> None:
         raise SystemExit(text)
@@ -264,7 +264,7 @@ _FILES = (
 TARGETS = (
     Target(check_message, _JSON),
     Target(check_connection, _LINES),
-    Target(check_keeper, _SAID),
+    Target(check_boot_messages, _SAID),
     Target(check_relay, _LINES),
     Target(check_collected, _FILES),
     Target(check_dispatch, _JSON),

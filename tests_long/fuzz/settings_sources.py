@@ -13,7 +13,7 @@ from code_execution.settings import load_code_execution_settings
 from environments import SettingsError, load_settings
 from environments.registry import BUILT_IN
 from environments.settings import CONFIG_FILE
-from fuzz.target import Target, with_chance
+from fuzz.target import Target, split_seed
 
 LONGEST_REFUSAL = 100_000
 NAMES = (
@@ -24,7 +24,7 @@ NAMES = (
 
 
 def check_config_file(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     with settings_home() as home:
         (home / CONFIG_FILE).write_bytes(data)
         refused = [refusal(load_settings, chance.choice((None, *BUILT_IN))), refusal(load_code_execution_settings)]
@@ -32,7 +32,7 @@ def check_config_file(data: bytes) -> None:
 
 
 def check_variables(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     values = data.split(b"\0")
     given = {f"TERMINAL_{chance.choice(NAMES).upper()}": os.fsdecode(value) for value in values}
     arguments = {chance.choice(NAMES): value.decode("utf-8", "replace") for value in values if chance.random() < 0.3}

@@ -6,7 +6,7 @@ import ast
 import inspect
 from random import Random
 
-from fuzz.target import Target, with_chance
+from fuzz.target import Target, split_seed
 from rpc import SOCKET, Dispatcher, generate_stub
 from rpc.stub_runtime import __all__ as RUNTIME
 
@@ -36,7 +36,7 @@ KINDS = tuple(inspect._ParameterKind)
 
 
 def check_stub(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     signature = any_signature(chance)
     if signature is None:
         return

@@ -24,7 +24,7 @@ class Target:
         return self.check.__name__.removeprefix("check_")
 
 
-def with_chance(data: bytes) -> tuple[Random, bytes]:
+def split_seed(data: bytes) -> tuple[Random, bytes]:
     """Return a random generator seeded with the first bytes, and the remaining bytes."""
     return Random(data[:_CHOICES]), data[_CHOICES:]
 

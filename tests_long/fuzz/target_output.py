@@ -10,18 +10,18 @@ from environments.output import BoundedCapture, LiveText
 from environments.shell.framing import FrameScanner, Kind, Message
 from environments.shell.process_table import ProcessTable
 from environments.shell.state import SessionState, StateReports, with_variables_of
-from fuzz.target import Target, cut, joined, with_chance
+from fuzz.target import Target, cut, joined, split_seed
 
 NONCE = "0123abcd"
 MARKER = b"\x1e" + NONCE.encode() + b" "
 
 
 def check_framing(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     whole, in_pieces = FrameScanner(NONCE), FrameScanner(NONCE)
     parts = joined([*whole.feed(data), whole.rest()])
     others = joined([*(part for piece in cut(data, chance) for part in in_pieces.feed(piece)), in_pieces.rest()])
-    assert without_nothing(parts) == without_nothing(others)
+    assert without_empty(parts) == without_empty(others)
     if MARKER not in data:
         assert b"".join(part for part in parts if isinstance(part, bytes)) == data
     for part in parts:
@@ -30,7 +30,7 @@ def check_framing(data: bytes) -> None:
             assert all(isinstance(part.text(index), str) for index in range(len(part.fields)))
 
 
-def without_nothing(parts: list[object]) -> list[object]:
+def without_empty(parts: list[object]) -> list[object]:
     return [part for part in parts if part != b""]
 
 
@@ -60,7 +60,7 @@ def check_processes(data: bytes) -> None:
 
 
 def check_docker_frames(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     whole, in_pieces = FrameDecoder(), FrameDecoder()
     chunks = [(chunk.channel, chunk.data) for chunk in whole.feed(data)]
     found: list[tuple[object, bytes]] = []
@@ -75,7 +75,7 @@ def check_docker_frames(data: bytes) -> None:
 
 
 def check_capture(data: bytes) -> None:
-    chance, data = with_chance(data)
+    chance, data = split_seed(data)
     limit = chance.randrange(1, 100)
     capture, live = BoundedCapture(limit), LiveText()
     pieces = cut(data, chance)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(900)  # the first run installs packages
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Namespaces of its own: otherwise `gc` finds leftovers that other tests have yet to collect.
-APART = ("unshare", "--map-root-user", "--pid", "--mount", "--fork", "--mount-proc")
+IN_NAMESPACES = ("unshare", "--map-root-user", "--pid", "--mount", "--fork", "--mount-proc")
 IMPORT_ALL = """
 import importlib, sys
 for package in ("environments", "environments.conformance", "rpc", "hermes_tools", "code_execution"):
@@ -90,7 +90,7 @@ def test_the_command_line_works(run: Run, extra: str) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     done = run("-m", "hermes_env", "exec", "--", "true")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    collected = run("-m", "hermes_env", "gc", before=APART)
+    collected = run("-m", "hermes_env", "gc", before=IN_NAMESPACES)
     assert (collected.returncode, collected.stdout) == (0, "nothing to collect\n")
     assert "Traceback" not in collected.stderr
 

@@ -19,7 +19,7 @@ from environments.modal.sandbox import key_of
 
 
 @pytest.fixture
-def killed(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
+def use_and_kill(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
     """Use a sandbox in another process, and kill that process."""
     yield lambda task, how: use_and_be_killed("modal", task, how, nap)
     collect_garbage()
@@ -141,8 +141,8 @@ def test_kept_files_are_used_by_one_process_at_a_time(make):
 
 
 @pytest.mark.alone("garbage")
-def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(service, make, killed, nap):
-    killed("taken", "kept")
+def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(service, make, use_and_kill, nap):
+    use_and_kill("taken", "kept")
     (before,) = running(service, "taken")
     assert wait_until(lambda: len(processes_with(nap)) == 1)  # the process may not have begun yet
     env = make(task_id="taken", container_persistent=True)
@@ -154,10 +154,10 @@ def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(ser
 
 
 @pytest.mark.alone("garbage")
-def test_the_sandboxes_of_killed_processes_are_collected_and_kept_files_stay(service, make, killed):
+def test_the_sandboxes_of_killed_processes_are_collected_and_kept_files_stay(service, make, use_and_kill):
     make(task_id="alive").execute("true")
-    killed("orphan", "ended")
-    killed("collected", "kept")
+    use_and_kill("orphan", "ended")
+    use_and_kill("collected", "kept")
     (found_by_another,) = [each for each in ModalEnvironment.list_targets() if each.task == "orphan"]
     lines = collect_garbage()
     assert [sum(task in line for line in lines) for task in ("orphan", "collected", "alive")] == [1, 1, 0]

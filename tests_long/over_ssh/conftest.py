@@ -20,7 +20,7 @@ def over(server: SSHServer) -> Over:
 
 
 @pytest.fixture
-def machine_where(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[Callable[[str], SSHServer]]:
+def start_host(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[Callable[[str], SSHServer]]:
     """Start an SSH server on this machine with a prologue, some shell text, before each command."""
     servers: list[SSHServer] = []
 
@@ -38,7 +38,7 @@ def machine_where(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> I
 
 
 @pytest.fixture(scope="module")
-def machine_without_engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Over]:
+def host_without_engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Over]:
     """Settings for a host without Docker and without Apptainer."""
     container = SSHContainer(tmp_path_factory.mktemp("container"))
     yield {**container.over, "ssh_user": "agent"}

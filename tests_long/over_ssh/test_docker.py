@@ -45,10 +45,10 @@ def test_a_command_takes_no_round_trip_more_than_on_the_host_and_all_share_a_con
 ) -> None:
     settings = {**server.over, "ssh_port": link.port}
     with create_environment("ssh", **{k: v for k, v in settings.items() if k != "over"}) as host:
-        on_host = [_turns(host.execute, link), _turns(host.execute_oneshot, link)]
+        on_host = [_round_trips(host.execute, link), _round_trips(host.execute_oneshot, link)]
     assert link.connections == 1
     with docker_environment(**settings) as env:  # ends while the link is up
-        inside = [_turns(env.execute, link), _turns(env.execute_oneshot, link)]
+        inside = [_round_trips(env.execute, link), _round_trips(env.execute_oneshot, link)]
         threads = [threading.Thread(target=env.execute_oneshot, args=("sleep 0.2",)) for _ in range(COMMANDS)]
         for thread in threads:
             thread.start()
@@ -60,7 +60,7 @@ def test_a_command_takes_no_round_trip_more_than_on_the_host_and_all_share_a_con
         assert here <= there + 2 < COMMANDS + 5
 
 
-def _turns(run: Callable[[str], object], link: Link) -> int:
+def _round_trips(run: Callable[[str], object], link: Link) -> int:
     """Return the number of round trips to the host, for some commands in open shells."""
     for _ in range(3):
         run("true")
@@ -103,11 +103,11 @@ def test_the_container_is_removed_although_the_link_dropped_before_that(
 
 def test_a_container_that_stays_when_the_host_is_gone_is_reported(
     docker_environment: MakeDocker,
-    machine_where: Callable[[str], SSHServer],
+    start_host: Callable[[str], SSHServer],
     engine: docker.DockerClient,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    server = machine_where("")
+    server = start_host("")
     task = f"unreachable-{os.getpid()}"
     env = docker_environment(**server.over, task_id=task)
     env.execute("true")
@@ -150,20 +150,20 @@ OLD = "docker: 'system dial-stdio' is not a docker command."
     ids=["no engine runs", "not allowed", "too old"],
 )
 def test_an_unusable_engine_on_the_host_is_an_error_with_the_reason(
-    before: str, said: list[str], machine_where: Callable[[str], SSHServer], program: Callable[[str, str], Path]
+    before: str, said: list[str], start_host: Callable[[str], SSHServer], program: Callable[[str, str], Path]
 ) -> None:
     programs = program("docker", f'echo "{OLD}" >&2; exit 1')
-    server = machine_where(before.replace("PROGRAMS", str(programs)))
+    server = start_host(before.replace("PROGRAMS", str(programs)))
     with pytest.raises(EnvironmentStartError) as raised, create_environment("docker", **server.over) as env:
         env.execute("true")
     for words in (*said, f"127.0.0.1:{server.port}"):
         assert words in str(raised.value)
 
 
-def test_a_host_without_docker_is_an_error(machine_without_engines: Over) -> None:
+def test_a_host_without_docker_is_an_error(host_without_engines: Over) -> None:
     with (
         pytest.raises(EnvironmentStartError, match=r"there is no docker program on agent@.*install it there"),
-        create_environment("docker", **machine_without_engines) as env,
+        create_environment("docker", **host_without_engines) as env,
     ):
         env.execute("true")
 
@@ -171,13 +171,13 @@ def test_a_host_without_docker_is_an_error(machine_without_engines: Over) -> Non
 @pytest.mark.parametrize("stop", [by_interrupt, by_cleanup], ids=lambda way: way.__name__)
 def test_a_start_that_waits_for_the_engine_there_can_be_stopped(
     stop: Stop,
-    machine_where: Callable[[str], SSHServer],
+    start_host: Callable[[str], SSHServer],
     program: Callable[[str, str], Path],
     docker_environment: MakeDocker,
     tmp_path: Path,
 ) -> None:
     programs = program("docker", f"touch {tmp_path}/begun; exec cat >/dev/null")
-    server = machine_where(f"PATH={programs}:$PATH")
+    server = start_host(f"PATH={programs}:$PATH")
     stop(docker_environment(**server.over), lambda: wait_until((tmp_path / "begun").exists))
     assert wait_until(lambda: not our_threads()), our_threads()
 

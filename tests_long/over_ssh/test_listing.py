@@ -22,7 +22,7 @@ def configured(server: SSHServer, monkeypatch: pytest.MonkeyPatch, tmp_path) -> 
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
 
 
-def found(backend: str) -> list[FoundTarget]:
+def targets_of_process(backend: str) -> list[FoundTarget]:
     """Return this process's targets on the host."""
     return [target for target in backend_class(backend).list_targets() if target.pid == os.getpid()]
 
@@ -30,7 +30,7 @@ def found(backend: str) -> list[FoundTarget]:
 def test_an_environment_there_is_found_and_its_processes_are_ended_by_force(nap: str) -> None:
     with create_environment("ssh") as env:
         env.start(f"sleep {nap}")
-        (target,) = [each for each in found("ssh") if each.name == env.id]
+        (target,) = [each for each in targets_of_process("ssh") if each.name == env.id]
         assert (target.kind, target.state, target.use) == ("environment", "running", "live")
         assert target.place == os.environ["TERMINAL_SSH_HOST"]
         target.remove(True)
@@ -42,11 +42,11 @@ def test_a_container_there_is_found_and_removed(monkeypatch) -> None:
     monkeypatch.setenv("TERMINAL_OVER", "ssh")
     with create_environment("docker", image=PYTHON_IMAGE, task_id="far away") as env:
         env.execute("true")
-        there, here = [target for target in found("docker") if target.task == "far away"]
+        there, here = [target for target in targets_of_process("docker") if target.task == "far away"]
         assert there.place.startswith("ssh://") and here.place == "", "both engines are the same one here"
         assert there.id == here.id == env.target.id
         there.remove(True)
-        assert not [target for target in found("docker") if target.task == "far away"]
+        assert not [target for target in targets_of_process("docker") if target.task == "far away"]
 
 
 def test_an_instance_there_and_what_it_keeps_are_found_and_removed(monkeypatch) -> None:
@@ -55,7 +55,7 @@ def test_an_instance_there_and_what_it_keeps_are_found_and_removed(monkeypatch) 
     settings = {"image": str(images.sandbox), "task_id": "far away", "container_persistent": True}
     with create_environment("singularity", **settings) as env:
         env.execute("echo mine >/var/file")
-        there = [target for target in found("singularity") if target.place and target.task == "far_away"]
+        there = [target for target in targets_of_process("singularity") if target.place and target.task == "far_away"]
         assert [target.kind for target in there] == ["instance"]
         assert there[0].created is not None
         (kept,) = _kept_there()

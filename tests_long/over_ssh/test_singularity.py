@@ -69,9 +69,9 @@ def test_a_disk_limit_is_a_file_system_that_goes_with_the_instance(make: Make, s
 
 
 def test_the_program_is_found_on_the_path_of_a_login_shell(
-    images: Singularity, machine_where: Callable[[str], SSHServer]
+    images: Singularity, start_host: Callable[[str], SSHServer]
 ) -> None:
-    server = machine_where("PATH=/usr/bin:/bin")
+    server = start_host("PATH=/usr/bin:/bin")
     profile = server.home / ".profile"
     profile.write_text(f"echo hello\nPATH={images.program.parent}:$PATH\n")
     settings = {**server.over, "image": str(images.sandbox)}
@@ -80,18 +80,18 @@ def test_the_program_is_found_on_the_path_of_a_login_shell(
         assert f"at {images.program.parent}/" in SingularityEnvironment.probe(env.settings)
 
 
-def test_a_host_without_the_program_is_an_error(machine_without_engines: Over) -> None:
-    said = refused(EnvironmentStartError, **machine_without_engines)
+def test_a_host_without_the_program_is_an_error(host_without_engines: Over) -> None:
+    said = refused(EnvironmentStartError, **host_without_engines)
     assert "neither apptainer nor singularity is on PATH of agent@" in said
     assert "install Apptainer" in said
 
 
 def test_a_pull_there_ends_with_the_start_that_was_stopped(
-    machine_where: Callable[[str], SSHServer], program: Callable[[str, str], Path], nap: str, tmp_path: Path
+    start_host: Callable[[str], SSHServer], program: Callable[[str, str], Path], nap: str, tmp_path: Path
 ) -> None:
     # The killed program leaves a child. The child is killed too.
     programs = program("apptainer", f"sleep {nap} & touch {shlex.quote(str(tmp_path))}/begun; wait")
-    server = machine_where(f"PATH={programs}:$PATH")
+    server = start_host(f"PATH={programs}:$PATH")
     env = create_environment("singularity", **server.over, image="docker://127.0.0.1:9/none:latest")
     by_interrupt(env, lambda: wait_until((tmp_path / "begun").exists))
     assert wait_until(lambda: not running(nap))

@@ -23,13 +23,13 @@ class AnswerError(Exception):
         self.status_code = status
 
 
-def refused(status: int = 503) -> EnvironmentStartError:
+def service_error(status: int = 503) -> EnvironmentStartError:
     error = EnvironmentStartError("backend 'scripted': no target can be started")
     error.__cause__ = AnswerError(status)
     return error
 
 
-def wrong() -> EnvironmentStartError:
+def permanent_error() -> EnvironmentStartError:
     return EnvironmentStartError("backend 'scripted' has no image nowhere")
 
 
@@ -38,16 +38,16 @@ def wrong() -> EnvironmentStartError:
 
 def test_transient_and_permanent_errors_are_distinguished() -> None:
     rows = [
-        (refused(429), Verdict.BUSY),
-        (refused(503), Verdict.BUSY),
-        (refused(404), Verdict.PERMANENT),
-        (without_cause(refused(503)), Verdict.BUSY),
-        (without_cause(refused(404)), Verdict.PERMANENT),
+        (service_error(429), Verdict.BUSY),
+        (service_error(503), Verdict.BUSY),
+        (service_error(404), Verdict.PERMANENT),
+        (without_cause(service_error(503)), Verdict.BUSY),
+        (without_cause(service_error(404)), Verdict.PERMANENT),
         (EnvironmentStartError("backend 'docker': no container can be started: no space left on device"), Verdict.BUSY),
         (EnvironmentStartError("backend 'ssh': Error reading SSH protocol banner"), Verdict.BUSY),
         (EnvironmentStartError("backend 'modal': RESOURCE_EXHAUSTED"), Verdict.BUSY),
         (OSError(errno.EMFILE, "Too many open files"), Verdict.BUSY),
-        (wrong(), Verdict.PERMANENT),
+        (permanent_error(), Verdict.PERMANENT),
         (SettingsError("too many words for a setting"), Verdict.PERMANENT),
         (UnsupportedError("backend 'scripted' has no quota"), Verdict.PERMANENT),
         (EnvironmentLostError("it went away"), Verdict.TRANSIENT),
@@ -67,7 +67,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
 
 
 def test_an_engine_that_has_too_much_to_do_is_asked_again(scripted_pool, starts) -> None:
-    starts.errors.extend(refused() for _ in range(3))
+    starts.errors.extend(service_error() for _ in range(3))
     pool = scripted_pool()
     assert LeaseThread(pool).join() == "works\n"
     assert starts.tries == 4 and pool.stats().failed == 3
@@ -75,7 +75,7 @@ def test_an_engine_that_has_too_much_to_do_is_asked_again(scripted_pool, starts)
 
 def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(scripted_pool, starts) -> None:
     starts.may_start.clear()
-    starts.errors.extend(refused() for _ in range(8 + 3))
+    starts.errors.extend(service_error() for _ in range(8 + 3))
     pool = scripted_pool(max=8)
     borrowers = [LeaseThread(pool) for _ in range(8)]
     assert until(lambda: starts.starting == 8)
@@ -86,7 +86,7 @@ def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(scripted_pool, s
 
 def test_waiting_borrowers_get_the_engines_refusal_in_the_end(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr(pool_module, "REFUSALS", 3)
-    starts.always = refused()
+    starts.always = service_error()
     pool = scripted_pool()
     errors = [each.join() for each in (LeaseThread(pool), LeaseThread(pool))]
     assert [type(each) for each in errors] == [EnvironmentStartError] * 2
@@ -96,19 +96,19 @@ def test_waiting_borrowers_get_the_engines_refusal_in_the_end(scripted_pool, sta
 
 def test_a_wait_that_ends_before_says_that_the_engine_refuses(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr(pool_module, "REFUSALS", 10**6)
-    starts.always = refused()
+    starts.always = service_error()
     waiting = LeaseThread(scripted_pool(), timeout=0.3)
     assert "the last start was refused: backend 'scripted': no target can be started" in str(waiting.join())
 
 
 def test_a_permanent_failure_is_raised_for_all_waiting_borrowers(scripted_pool, starts) -> None:
     starts.may_start.clear()
-    starts.always = wrong()
+    starts.always = permanent_error()
     pool = scripted_pool(max=1)
     borrowers = [LeaseThread(pool) for _ in range(5)]
     assert until(lambda: pool.stats().waiting == 5)
     starts.may_start.set()
-    assert [str(each.join()) for each in borrowers] == [str(wrong())] * 5
+    assert [str(each.join()) for each in borrowers] == [str(permanent_error())] * 5
     assert starts.tries == 1
     starts.always = None
     assert LeaseThread(pool).join() == "works\n", "who comes later tries again"
@@ -128,7 +128,7 @@ def test_a_transient_failure_is_raised_for_one_borrower(scripted_pool, starts) -
 def test_a_pool_that_cannot_be_stocked_does_not_try_without_pause(scripted_pool, starts, monkeypatch) -> None:
     monkeypatch.setattr("environments.pool.backoff.FIRST_DELAY", 3600.0)
     monkeypatch.setattr("environments.pool.backoff.LONGEST_DELAY", 3600.0)
-    starts.always = wrong()
+    starts.always = permanent_error()
     pool = scripted_pool(min=1)
     assert until(lambda: pool.stats().failed == 1)
     with pytest.raises(EnvironmentStartError, match="nowhere"), pool.environment():

@@ -17,7 +17,7 @@ MOST = 60_000_000
 
 
 @contextmanager
-def little_memory() -> Iterator[None]:
+def check_memory_growth() -> Iterator[None]:
     process = psutil.Process()
     before = peak = process.memory_info().rss
     over = threading.Event()
@@ -40,7 +40,7 @@ def little_memory() -> Iterator[None]:
 def test_a_gigabyte_of_output_takes_no_more_memory_than_the_cap(tmp_path: Path) -> None:
     with local(tmp_path) as env:
         env.execute("true")
-        with little_memory():
+        with check_memory_growth():
             result = env.execute("head -c 1000000000 /dev/zero", timeout=100)
     assert len(result.output) + result.omitted_bytes == 1_000_000_000
 
@@ -53,7 +53,7 @@ def test_a_large_directory_takes_little_memory(make, tmp_path: Path) -> None:
         file.truncate(150_000_000)
     with make(tmp_path) as env:
         env.execute("true")
-        with little_memory():
+        with check_memory_growth():
             env.put_dir(source, str(tmp_path / "there"))
             shutil.rmtree(tmp_path / "there")
             env.get_dir(str(source), here)

@@ -223,17 +223,19 @@ class TestCancelled:
         assert not (work / "ran").exists()
 
 
-async def heard(env: AsyncEnvironment, command: str) -> None:
+async def execute_with_callback(env: AsyncEnvironment, command: str) -> None:
     await env.execute(command, on_output=lambda _: None)
 
 
-async def streamed(env: AsyncEnvironment, command: str) -> None:
+async def read_stream(env: AsyncEnvironment, command: str) -> None:
     async for _ in env.stream(command):
         pass
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("run", [AsyncEnvironment.execute, AsyncEnvironment.execute_oneshot, heard, streamed])
+@pytest.mark.parametrize(
+    "run", [AsyncEnvironment.execute, AsyncEnvironment.execute_oneshot, execute_with_callback, read_stream]
+)
 def test_a_command_whose_event_loop_was_closed_is_ended(run: Callable[..., Any], work: Path, nap: str) -> None:
     loop = asyncio.new_event_loop()
     env = AsyncEnvironment("local", cwd=str(work))

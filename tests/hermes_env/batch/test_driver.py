@@ -22,11 +22,11 @@ def tasks(number: int, **more: object) -> list[dict[str, object]]:
     return [{"id": str(count), "command": "true", **more} for count in range(number)]
 
 
-def well(task: Task, _: int) -> Result:
+def succeed(task: Task, _: int) -> Result:
     return Result(task.id, "success")
 
 
-class Started:
+class BatchThread:
     """A batch in a thread. Its engine holds each task until `end`."""
 
     def __init__(
@@ -47,21 +47,21 @@ class Started:
             **arguments,  # type: ignore[arg-type]
         )
 
-    def holds(self, *names: str) -> bool:
+    def waits_for(self, *names: str) -> bool:
         return wait_until(lambda: sorted(self.engine.held) == sorted(names), 30)
 
-    def ended(self) -> Summary:
+    def join(self) -> Summary:
         self._thread.join(60)
         assert self.summary
         return self.summary
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Started]]:
+def start() -> Iterator[Callable[..., BatchThread]]:
     with contextlib.ExitStack() as stack:
 
-        def begin(*words: object, **arguments: object) -> Started:
-            started = Started(*words, **arguments)  # type: ignore[arg-type]
+        def begin(*words: object, **arguments: object) -> BatchThread:
+            started = BatchThread(*words, **arguments)  # type: ignore[arg-type]
             stack.callback(started.interrupt.set)
             return started
 
@@ -69,7 +69,7 @@ def start() -> Iterator[Callable[..., Started]]:
 
 
 def test_each_of_many_tasks_has_one_result(tmp_path: Path) -> None:
-    engine = ScriptedEngine(well)
+    engine = ScriptedEngine(succeed)
     summary = run_batch(tasks(200), "local", workers=10**15, engine=lambda _: engine, out=tmp_path / "out")
     assert (summary.counts, summary.left, summary.ok) == ({"success": 200}, 0, True)
     assert sorted(result.id for result in read_results(tmp_path / "out")) == sorted(map(str, range(200)))
@@ -116,23 +116,23 @@ def test_a_task_that_waits_for_its_environment_has_not_begun(start, tmp_path: Pa
     assert wait_until(lambda: len(engine.waiting) == 2, 30)
     assert (tmp_path / f"out{BEGUN}").read_text() == ""
     engine.waiting.pop("1")()
-    assert batch.holds("1")
+    assert batch.waits_for("1")
     assert (tmp_path / f"out{BEGUN}").read_text() == '{"begun":"1"}\n'
     batch.interrupt.set()
-    assert (batch.ended().counts, engine.refused) == ({"interrupted": 1}, ["0"])
+    assert (batch.join().counts, engine.refused) == ({"interrupted": 1}, ["0"])
     assert [result.id for result in read_results(tmp_path / "out")] == ["1"]
 
 
 def test_no_more_tasks_run_than_there_are_workers(start) -> None:
     batch = start(tasks(4), workers=2)
-    assert batch.holds("0", "1")
+    assert batch.waits_for("0", "1")
     batch.engine.end("1")
-    assert batch.holds("0", "2")
+    assert batch.waits_for("0", "2")
     for name in ("0", "2"):
         batch.engine.end(name)
-    assert batch.holds("3")
+    assert batch.waits_for("3")
     batch.engine.end("3")
-    assert batch.ended().ok
+    assert batch.join().ok
     assert batch.engine.most == 2
 
 
@@ -142,13 +142,13 @@ def test_a_limit_of_a_place_holds_and_keeps_no_others_waiting(start) -> None:
         for count in range(3)
     ]
     batch = start([*there, *tasks(2)], workers=4, limits={"ssh:h": 1, "docker": 1})
-    assert batch.holds("ssh0", "0", "1")
+    assert batch.waits_for("ssh0", "0", "1")
     batch.engine.end("0")
-    assert batch.holds("ssh0", "1")
+    assert batch.waits_for("ssh0", "1")
     batch.engine.end("ssh0")
-    assert batch.holds("ssh1", "1")
+    assert batch.waits_for("ssh1", "1")
     batch.interrupt.set()
-    assert batch.ended().left == 1
+    assert batch.join().left == 1
 
 
 def test_tasks_of_a_generator_are_read_as_there_is_need_of_them(start) -> None:
@@ -160,9 +160,9 @@ def test_tasks_of_a_generator_are_read_as_there_is_need_of_them(start) -> None:
             yield made[-1]
 
     batch = start(endless(), workers=2)
-    assert batch.holds("0", "1")
+    assert batch.waits_for("0", "1")
     batch.interrupt.set()
-    summary = batch.ended()
+    summary = batch.join()
     assert (summary.stopped, summary.left) == ("interrupted", None)
     assert len(made) < 100
 
@@ -175,10 +175,10 @@ def test_a_slow_generator_keeps_no_result_waiting(start, tmp_path: Path) -> None
         more.wait(60)
         yield Task("second", "true")
 
-    batch = start(slow(), act=well, out=tmp_path / "out")
+    batch = start(slow(), act=succeed, out=tmp_path / "out")
     assert wait_until(lambda: (tmp_path / "out").exists() and len(list(read_results(tmp_path / "out"))) == 1, 30)
     more.set()
-    assert batch.ended().counts == {"success": 2}
+    assert batch.join().counts == {"success": 2}
 
 
 def test_a_generators_error_is_raised_after_the_earlier_tasks_have_ended() -> None:
@@ -189,19 +189,19 @@ def test_a_generators_error_is_raised_after_the_earlier_tasks_have_ended() -> No
         raise LookupError("no more")
 
     with pytest.raises(LookupError, match="no more"):
-        run_batch(broken(), "local", engine=lambda _: ScriptedEngine(well), on_result=told.append)
+        run_batch(broken(), "local", engine=lambda _: ScriptedEngine(succeed), on_result=told.append)
     assert [result.id for result in told] == ["first"]
 
 
 def test_an_interrupt_ends_what_runs_and_leaves_the_rest_for_another_run(start, tmp_path: Path) -> None:
     batch = start(tasks(5), workers=2, out=tmp_path / "out")
-    assert batch.holds("0", "1")
+    assert batch.waits_for("0", "1")
     batch.interrupt.set()
-    summary = batch.ended()
+    summary = batch.join()
     assert (summary.counts, summary.left, summary.stopped) == ({"interrupted": 2}, 3, "interrupted")
     assert "not begun: 3 (run the same again to run them)" in str(summary)
     assert not (tmp_path / f"out{BEGUN}").exists()
-    engine = ScriptedEngine(well)
+    engine = ScriptedEngine(succeed)
     again = run_batch(tasks(5), "local", engine=lambda _: engine, out=tmp_path / "out")
     assert (again.counts, again.earlier, again.ok) == ({"success": 3}, {"interrupted": 2}, False)
     last = run_batch(tasks(5), "local", engine=lambda _: engine, out=tmp_path / "out", retry="always")
@@ -222,7 +222,7 @@ def test_the_budget_counts_from_the_begin_of_the_first_task(start, tmp_path: Pat
     time.sleep(0.6)  # like a slow start of the engine
     assert batch.summary is None
     engine.waiting.pop("1")()
-    summary = batch.ended()
+    summary = batch.join()
     assert (summary.counts, summary.stopped, summary.left) == ({"interrupted": 1}, "budget", 2)
     assert [result.id for result in read_results(tmp_path / "out")] == ["1"]
 
@@ -230,9 +230,9 @@ def test_the_budget_counts_from_the_begin_of_the_first_task(start, tmp_path: Pat
 def test_a_number_is_an_id_and_comes_back_as_one(tmp_path: Path) -> None:
     file, out = tmp_path / "tasks", tmp_path / "out"
     file.write_text('{"id": 0, "command": "true"}\n{"id": "0", "command": "true"}\n{"id": 1.5, "command": "true"}\n')
-    assert run_batch(file, "local", engine=lambda _: ScriptedEngine(well), out=out).counts == {"success": 3}
+    assert run_batch(file, "local", engine=lambda _: ScriptedEngine(succeed), out=out).counts == {"success": 3}
     assert {(result.id, type(result.id)) for result in read_results(out)} == {(0, int), ("0", str), (1.5, float)}
-    again = run_batch(file, "local", engine=lambda _: ScriptedEngine(well), out=out)
+    again = run_batch(file, "local", engine=lambda _: ScriptedEngine(succeed), out=out)
     assert (again.counts, again.earlier, again.others) == ({}, {"success": 3}, 0)
 
 
@@ -254,7 +254,7 @@ def test_a_batch_is_given_up_when_no_environment_starts_and_its_tasks_stay_to_be
     with pytest.raises(EnvironmentStartError, match=r"aborted, as no environment starts: container .* no such image"):
         run_batch(tasks(300), "local", engine=lambda _: ScriptedEngine(act), out=tmp_path / "out")
     assert list(read_results(tmp_path / "out")) == []
-    assert run_batch(tasks(300), "local", engine=lambda _: ScriptedEngine(well), out=tmp_path / "out").ok
+    assert run_batch(tasks(300), "local", engine=lambda _: ScriptedEngine(succeed), out=tmp_path / "out").ok
 
 
 def test_a_lost_task_is_run_again_only_if_that_is_asked_for() -> None:
@@ -285,16 +285,16 @@ def test_results_that_cannot_be_written_end_the_batch(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(LineFile, "append", full)
     with pytest.raises(TerminalError, match="No space left"):
-        run_batch(tasks(100), "local", workers=1, engine=lambda _: ScriptedEngine(well), out=tmp_path / "out")
+        run_batch(tasks(100), "local", workers=1, engine=lambda _: ScriptedEngine(succeed), out=tmp_path / "out")
     monkeypatch.undo()
-    again = run_batch(tasks(100), "local", engine=lambda _: ScriptedEngine(well), out=tmp_path / "out")
+    again = run_batch(tasks(100), "local", engine=lambda _: ScriptedEngine(succeed), out=tmp_path / "out")
     assert (again.earlier, again.counts) == ({"success": 3, "lost": 1}, {"success": 96})
 
 
 def test_progress_is_reported_and_a_callback_that_raises_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     told = []
     summary = run_batch(
-        tasks(50), "local", engine=lambda _: ScriptedEngine(well), progress=told.append, on_result=lambda _: 1 / 0
+        tasks(50), "local", engine=lambda _: ScriptedEngine(succeed), progress=told.append, on_result=lambda _: 1 / 0
     )
     assert summary.counts == {"success": 50}
     assert (told[-1].done, told[-1].total, told[-1].running, told[-1].seconds_left) == (50, 50, 0, 0.0)

@@ -20,13 +20,13 @@ from environments.loop import WorkerThread
 from hermes_env.batch import Result, Task, read_results, run_batch
 
 
-def came(*tasks: dict[str, object], **arguments: object) -> dict[str, Result]:
+def results_of(*tasks: dict[str, object], **arguments: object) -> dict[str, Result]:
     settings = arguments.pop("settings", "local")
     return {result.id: result for result in run_batch(tasks, settings, workers=4, **arguments).results}  # type: ignore[arg-type]
 
 
 def test_results_of_commands_and_scripts(tmp_path: Path) -> None:
-    found = came(
+    found = results_of(
         {"id": "command", "command": "echo out; echo err >&2"},
         {"id": "code", "command": "exit 3"},
         {"id": "script", "script": "from hermes_tools import terminal\nprint(terminal('echo hi')['output'])"},
@@ -56,7 +56,7 @@ def test_results_of_commands_and_scripts(tmp_path: Path) -> None:
 def test_each_line_of_a_record_has_its_task(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nterminal('echo deep')"
     tasks = [{"id": name, "script": code, "files": {"a": "b"}} for name in ("t0", 1, "1")]
-    came(*tasks, settings={"backend": "local", "cwd": str(tmp_path), "record": str(tmp_path / "record")}, uses=2)
+    results_of(*tasks, settings={"backend": "local", "cwd": str(tmp_path), "record": str(tmp_path / "record")}, uses=2)
     record = RunRecord(tmp_path / "record")
     worked = [each for each in record.all if each["kind"] != "start"]
     kinds = ["command", "script", "tool_call", "transfer"]
@@ -98,7 +98,7 @@ def busy_threads() -> int:
 
 
 def test_a_task_ends_at_its_own_time_limit_or_at_that_of_the_batch(nap: str) -> None:
-    found = came(
+    found = results_of(
         {"id": "own", "command": f"sleep {nap}", "timeout": 0.5},
         {"id": "batch", "script": f"import time; time.sleep({nap})"},
         timeout=1,
@@ -125,7 +125,7 @@ def test_python_code_works_on_tasks_and_returns_what_it_likes() -> None:
         return ways[task.id]()
 
     names = ("text", "nothing", "fields", "command", "raises", "exits", "odd", "wrong")
-    found = came(*({"id": name, "n": 7} for name in names), work=work)
+    found = results_of(*({"id": name, "n": 7} for name in names), work=work)
     assert found["text"].output == "text 7"
     assert found["nothing"].status == "success"
     assert (found["fields"].status, found["fields"].data) == ("error", {"reward": 0.5})
@@ -155,7 +155,9 @@ def test_python_code_may_be_awaited_and_ends_at_its_time_limit(nap: str) -> None
         await asyncio.sleep(0)
         return env.execute(task.command or "").output
 
-    found = came({"id": "a", "command": "echo hi"}, {"id": "b", "command": f"sleep {nap}", "timeout": 0.5}, work=work)
+    found = results_of(
+        {"id": "a", "command": "echo hi"}, {"id": "b", "command": f"sleep {nap}", "timeout": 0.5}, work=work
+    )
     assert (found["a"].status, found["a"].output) == ("success", "hi\n")
     assert found["b"].status == "timeout"
     assert all_gone(nap)
@@ -168,7 +170,7 @@ def test_a_base_exception_ends_its_task_alone() -> None:
         if task.id in errors:
             raise errors[task.id]("mine")
 
-    found = came(*({"id": name} for name in (*errors, "fine")), work=work)
+    found = results_of(*({"id": name} for name in (*errors, "fine")), work=work)
     assert {name: result.error for name, result in found.items()} == {
         **{name: f"{name}: mine" for name in errors},
         "fine": None,
@@ -180,7 +182,7 @@ def test_python_code_ends_at_its_time_limit_even_if_it_returns_a_value(nap: str)
         env.execute(f"sleep {nap}")
         return "went on"
 
-    found = came({"id": "a"}, work=work, timeout=0.5)
+    found = results_of({"id": "a"}, work=work, timeout=0.5)
     assert (found["a"].status, found["a"].exit_code, found["a"].output) == ("timeout", 124, "went on")
     assert all_gone(nap)
 
@@ -200,7 +202,7 @@ def test_tasks_share_an_environment_only_if_that_is_asked_for() -> None:
 
 
 def test_a_task_with_settings_of_its_own_runs_there(tmp_path: Path) -> None:
-    found = came(
+    found = results_of(
         {"id": "here", "command": "pwd"},
         {"id": "there", "command": "pwd", "settings": {"cwd": "/"}},
         {"id": "nowhere", "command": "pwd", "settings": {"cwd": str(tmp_path / "missing")}},

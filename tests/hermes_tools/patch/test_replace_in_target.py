@@ -1,4 +1,4 @@
-"""A replacement by the target's shell has the same result as a local one."""
+"""A replacement by the target's shell and a local replacement have the same result."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_replacement_is_taken_back_when_the_call_is_interrupted_afterwards(
 def test_a_replacement_that_is_interrupted_is_taken_back(
     shell_env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its program is killed after its work is done."""
+    """The interrupt kills sed after the replacement."""
     programs, path = tmp_path / "programs", tmp_path / "file"
     programs.mkdir()
     (programs / "sed").write_text(f'#!/bin/sh\n{shutil.which("sed")} "$@"; case $1 in -i) sleep 60 ;; esac\n')

@@ -1,4 +1,4 @@
-"""Pages without a bound in time, memory or disk, and callers that leave."""
+"""Pages without a bound in time, memory or disk, and leaving callers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def short_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def stuck() -> Iterator[threading.Event]:
-    """An event that pages wait for. It is not set during a test."""
+    """An event for pages to wait for, never set during a test."""
     event = threading.Event()
     yield event
     event.set()

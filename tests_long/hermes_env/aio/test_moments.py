@@ -49,7 +49,7 @@ DONE: dict[str, Callable[[AsyncEnvironment, str, Path], Awaitable[Any]]] = {
 }
 
 
-async def in_a_group(work: Callable[[], Awaitable[Any]], turns: int) -> None:
+async def cancel_by_scope(work: Callable[[], Awaitable[Any]], turns: int) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         for _ in range(turns):
@@ -57,7 +57,7 @@ async def in_a_group(work: Callable[[], Awaitable[Any]], turns: int) -> None:
         group.cancel_scope.cancel()
 
 
-async def by_the_task(work: Callable[[], Awaitable[Any]], turns: int) -> None:
+async def cancel_task(work: Callable[[], Awaitable[Any]], turns: int) -> None:
     task = asyncio.ensure_future(work())
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -87,11 +87,11 @@ async def check(
 async def test_a_cancel_scope_at_any_turn_leaves_nothing(
     env: AsyncEnvironment, nap: str, tmp_path: Path, done: str
 ) -> None:
-    await check(in_a_group, done, env, nap, tmp_path)
+    await check(cancel_by_scope, done, env, nap, tmp_path)
 
 
 @pytest.mark.parametrize("done", DONE)
 async def test_a_cancellation_by_asyncio_at_any_turn_leaves_nothing(
     env: AsyncEnvironment, nap: str, tmp_path: Path, done: str
 ) -> None:
-    await check(by_the_task, done, env, nap, tmp_path)
+    await check(cancel_task, done, env, nap, tmp_path)

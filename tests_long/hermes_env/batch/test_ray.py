@@ -63,7 +63,7 @@ def start(
     return start
 
 
-def begun(log: Path) -> list[tuple[str, str]]:
+def begun_tasks(log: Path) -> list[tuple[str, str]]:
     """Return the id and the node of each begun task; a retried task appears twice."""
     return [tuple(line.split()) for line in log.read_text().splitlines()] if log.exists() else []  # type: ignore[misc]
 
@@ -84,8 +84,8 @@ def test_all_tasks_run_once_on_both_nodes_with_what_the_driver_passes_through(
     *progress, ended = said[1].splitlines()
     assert ended.startswith("hermes-env: 24 success in ")
     assert all(line.startswith("hermes-env: ") and " of 24 done" in line for line in progress), "something of Ray's"
-    assert Counter(name for name, _ in begun(log)) == Counter(commands.keys())
-    assert len({node for _, node in begun(log)}) == 2
+    assert Counter(name for name, _ in begun_tasks(log)) == Counter(commands.keys())
+    assert len({node for _, node in begun_tasks(log)}) == 2
     assert {result.output for result in read_results(out)} == {f"{secret}\n"}
     logs = [path for path in cluster.session.rglob("*") if path.is_file()]
     assert logs and not [path for path in logs if secret.encode() in path.read_bytes()]
@@ -98,8 +98,8 @@ def test_tasks_of_a_node_that_is_killed_are_lost_and_none_runs_twice(
     waiting = {f"{count}": f"while ! [ -e {go} ]; do : {nap}; sleep 0.1; done" for count in range(4)}
     commands = {**waiting, **{f"{count}": "true" for count in range(4, 20)}}
     process = start(commands, "--workers", "4")
-    assert wait_until(lambda: len(begun(log)) == 4, LONG)
-    on_second = {name for name, node in begun(log) if node == cluster.second}
+    assert wait_until(lambda: len(begun_tasks(log)) == 4, LONG)
+    on_second = {name for name, node in begun_tasks(log) if node == cluster.second}
     assert 1 <= len(on_second) <= 3
     cluster.kill_second_node()
     try:
@@ -113,7 +113,7 @@ def test_tasks_of_a_node_that_is_killed_are_lost_and_none_runs_twice(
     assert len(out.read_text().splitlines()) == len(commands)  # each has one result
     assert {name for name, status in statuses(out).items() if status == "lost"} == on_second
     assert Counter(statuses(out).values())["success"] == len(commands) - len(on_second)
-    assert set(Counter(name for name, _ in begun(log)).values()) == {1}
+    assert set(Counter(name for name, _ in begun_tasks(log)).values()) == {1}
     assert said[0] == ""
     assert all(line.startswith("hermes-env: ") for line in said[1].splitlines())  # without Ray's own messages
 
@@ -124,11 +124,11 @@ def test_tasks_of_a_node_that_is_killed_run_elsewhere_where_that_is_asked_for(
     go = tmp_path / "go"
     commands = {f"{count}": f"while ! [ -e {go} ]; do sleep 0.1; done" for count in range(4)}
     process = start(commands, "--workers", "4", "--retry", "always")
-    assert wait_until(lambda: len(begun(log)) == 4, LONG)
-    on_second = {name for name, node in begun(log) if node == cluster.second}
+    assert wait_until(lambda: len(begun_tasks(log)) == 4, LONG)
+    on_second = {name for name, node in begun_tasks(log) if node == cluster.second}
     cluster.kill_second_node()
     try:
-        assert wait_until(lambda: len(begun(log)) == 4 + len(on_second), LONG)
+        assert wait_until(lambda: len(begun_tasks(log)) == 4 + len(on_second), LONG)
         go.touch()
         said = process.communicate(timeout=LONG)
     finally:
@@ -139,13 +139,13 @@ def test_tasks_of_a_node_that_is_killed_run_elsewhere_where_that_is_asked_for(
 
 def test_a_signal_ends_what_runs_on_all_nodes(start, out: Path, log: Path, nap: str) -> None:
     process = start({f"{count}": f"sleep {nap}" for count in range(6)}, "--workers", "4")
-    assert wait_until(lambda: len(begun(log)) == 4, LONG)
-    assert len({node for _, node in begun(log)}) == 2
+    assert wait_until(lambda: len(begun_tasks(log)) == 4, LONG)
+    assert len({node for _, node in begun_tasks(log)}) == 2
     process.send_signal(signal.SIGTERM)  # Ray has a handler of its own for TERM, and none for Ctrl-C
     said = process.communicate(timeout=LONG)
     assert process.returncode == 130, said
     assert all(line.startswith("hermes-env: ") for line in said[1].splitlines()), said
-    assert statuses(out) == {name: "interrupted" for name, _ in begun(log)}
+    assert statuses(out) == {name: "interrupted" for name, _ in begun_tasks(log)}
     assert all_gone(nap)
 
 

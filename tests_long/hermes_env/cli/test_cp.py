@@ -21,7 +21,7 @@ from hermes_env.cli.streams import LiveOutput
 Copies = Callable[[str, str], None]
 
 
-class There:
+class CopyTarget:
     """A target of copies: its options, and an environment to inspect the files."""
 
     def __init__(self, environment: BaseEnvironment, options: tuple[str, ...], folder: str) -> None:
@@ -48,23 +48,23 @@ def target() -> Iterator[BaseEnvironment]:
 
 
 @pytest.fixture
-def there(target: BaseEnvironment, tmp_path: Path) -> There:
+def copy_target(target: BaseEnvironment, tmp_path: Path) -> CopyTarget:
     folder = f"{tmp_path}/there"
     target.mkdir(folder)
-    return There(target, ("-b", "local"), folder)
+    return CopyTarget(target, ("-b", "local"), folder)
 
 
 @pytest.fixture
-def cp(there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copies:
+def cp(copy_target: CopyTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copies:
     """Copies like the command, in this process and in an existing environment."""
     monkeypatch.chdir(tmp_path)
 
     def copy(source: str, destination: str) -> None:
         route = route_of(source, destination)
         if route.is_upload:
-            upload(there.environment, route.source, route.destination)
+            upload(copy_target.environment, route.source, route.destination)
         else:
-            download(there.environment, route.source, route.destination)
+            download(copy_target.environment, route.source, route.destination)
 
     return copy
 
@@ -74,40 +74,40 @@ def copied(done: subprocess.CompletedProcess[str]) -> bool:
     return True
 
 
-def test_a_file_goes_there_and_back_with_its_permissions(hermes_env, there: There, tmp_path: Path) -> None:
+def test_a_file_goes_there_and_back_with_its_permissions(hermes_env, copy_target: CopyTarget, tmp_path: Path) -> None:
     data = os.urandom(300_000)
     (tmp_path / "a file").write_bytes(data)
     (tmp_path / "a file").chmod(0o750)
-    assert copied(hermes_env("cp", *there.options, "a file", f":{there.folder}/made/on the way/copy"))
-    assert there.read("made/on the way/copy") == data
-    assert copied(hermes_env("cp", *there.options, ":made/on the way/copy", "back"))
+    assert copied(hermes_env("cp", *copy_target.options, "a file", f":{copy_target.folder}/made/on the way/copy"))
+    assert copy_target.read("made/on the way/copy") == data
+    assert copied(hermes_env("cp", *copy_target.options, ":made/on the way/copy", "back"))
     assert (tmp_path / "back").read_bytes() == data
     assert (tmp_path / "back").stat().st_mode & 0o777 == 0o750
 
 
-def test_a_copy_to_a_directory_goes_into_the_directory(cp: Copies, there: There, tmp_path: Path) -> None:
+def test_a_copy_to_a_directory_goes_into_the_directory(cp: Copies, copy_target: CopyTarget, tmp_path: Path) -> None:
     (tmp_path / "one").write_text("here")
-    there.made("folder/two")
+    copy_target.made("folder/two")
     (tmp_path / "own").mkdir()
-    cp("one", f":{there.folder}/folder")
-    cp("one", f":{there.folder}/new folder/")
-    assert there.names("folder") == ["one", "two"] and there.names("new folder") == ["one"]
-    cp(f":{there.folder}/folder/two", "own")
-    cp(f":{there.folder}/folder/two", "new/")
+    cp("one", f":{copy_target.folder}/folder")
+    cp("one", f":{copy_target.folder}/new folder/")
+    assert copy_target.names("folder") == ["one", "two"] and copy_target.names("new folder") == ["one"]
+    cp(f":{copy_target.folder}/folder/two", "own")
+    cp(f":{copy_target.folder}/folder/two", "new/")
     assert (tmp_path / "own/two").read_text() == (tmp_path / "new/two").read_text() == "there"
 
 
-def test_a_directory_goes_with_all_that_is_in_it(cp: Copies, there: There, tmp_path: Path) -> None:
-    source, copy = tmp_path / "source", f":{there.folder}/copy"
+def test_a_directory_goes_with_all_that_is_in_it(cp: Copies, copy_target: CopyTarget, tmp_path: Path) -> None:
+    source, copy = tmp_path / "source", f":{copy_target.folder}/copy"
     (source / "deep/er").mkdir(parents=True)
     (source / "deep/er/file").write_text("here")
     (source / "link").symlink_to("deep/er/file")
     cp("source", copy)
-    assert there.names("copy") == ["deep", "link"] and there.read("copy/link") == b"here"
+    assert copy_target.names("copy") == ["deep", "link"] and copy_target.read("copy/link") == b"here"
     cp("source", copy)
-    assert there.names("copy") == ["deep", "link", "source"], "once more, to what is there now"
+    assert copy_target.names("copy") == ["deep", "link", "source"], "once more, to what is there now"
     cp("source/.", f"{copy}/source/deep")
-    assert there.names("copy/source/deep") == ["deep", "er", "link"], "what is in it, and not itself"
+    assert copy_target.names("copy/source/deep") == ["deep", "er", "link"], "what is in it, and not itself"
     cp(f"{copy}/source", "back")
     cp(f"{copy}/source", "back")
     assert (tmp_path / "back/source/deep/er/file").read_text() == "here"
@@ -117,20 +117,20 @@ def test_a_directory_goes_with_all_that_is_in_it(cp: Copies, there: There, tmp_p
     assert sorted(path.name for path in (tmp_path / "around").iterdir()) == ["deep", "link"]
 
 
-def test_a_stream_goes_there_and_comes_from_there(hermes_env, there: There) -> None:
+def test_a_stream_goes_there_and_comes_from_there(hermes_env, copy_target: CopyTarget) -> None:
     text = "line\n" * 100_000
-    assert copied(hermes_env("cp", *there.options, "-", ":new/it's", stdin=text))
-    assert there.read("new/it's") == text.encode()
-    done = hermes_env("cp", *there.options, ":new/it's", "-")
+    assert copied(hermes_env("cp", *copy_target.options, "-", ":new/it's", stdin=text))
+    assert copy_target.read("new/it's") == text.encode()
+    done = hermes_env("cp", *copy_target.options, ":new/it's", "-")
     assert (done.stdout == text, done.returncode, done.stderr) == (True, 0, "")
 
 
-def stream_to(there: There, path: str, data: bytes) -> None:
+def stream_to(copy_target: CopyTarget, path: str, data: bytes) -> None:
     ours, theirs = os.pipe()
     try:
         os.write(theirs, data)
         os.close(theirs)
-        upload_stream(there.environment, ours, path)
+        upload_stream(copy_target.environment, ours, path)
     finally:
         os.close(ours)
 
@@ -149,27 +149,31 @@ NOT_COPIED = [
 ]
 
 
-def test_what_cannot_be_copied_is_an_error(cp: Copies, there: There, tmp_path: Path) -> None:
+def test_what_cannot_be_copied_is_an_error(cp: Copies, copy_target: CopyTarget, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("here")
     os.mkfifo(tmp_path / "pipe")
-    there.environment.execute_oneshot(f"cd '{there.folder}' && mkdir -p folder into/file && echo >file && mkfifo pipe")
+    copy_target.environment.execute_oneshot(
+        f"cd '{copy_target.folder}' && mkdir -p folder into/file && echo >file && mkfifo pipe"
+    )
     for source, destination, said in NOT_COPIED:
         with pytest.raises(TerminalError, match=re.escape(said)):
-            cp(source.replace("THERE", there.folder), destination.replace("THERE", there.folder))
-    assert there.names() == ["file", "folder", "into", "pipe"] and there.names("into") == ["file"]
+            cp(source.replace("THERE", copy_target.folder), destination.replace("THERE", copy_target.folder))
+    assert copy_target.names() == ["file", "folder", "into", "pipe"] and copy_target.names("into") == ["file"]
     assert not (tmp_path / "here").exists()
 
 
-def test_a_directory_and_a_pipe_are_no_stream(there: There, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    there.environment.execute_oneshot(f"cd '{there.folder}' && mkdir folder && mkfifo pipe")
+def test_a_directory_and_a_pipe_are_no_stream(
+    copy_target: CopyTarget, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    copy_target.environment.execute_oneshot(f"cd '{copy_target.folder}' && mkdir folder && mkfifo pipe")
     output = LiveOutput(lambda: None)
     for name, said in (("folder", "use `hermes-env exec -- tar -C "), ("pipe", "it is not a regular file")):
         with pytest.raises(TerminalError, match=said):
-            download_stream(there.environment, f"{there.folder}/{name}", output)
+            download_stream(copy_target.environment, f"{copy_target.folder}/{name}", output)
     for name in ("folder", "missing/"):
         with pytest.raises(TerminalError, match="it is a directory; name a file in it"):
-            stream_to(there, f"{there.folder}/{name}", b"")
+            stream_to(copy_target, f"{copy_target.folder}/{name}", b"")
     assert capfdbinary.readouterr().out == b""
 
 
@@ -196,22 +200,22 @@ def test_an_error_is_one_line(hermes_env) -> None:
 
 
 def test_control_c_ends_the_copy_and_leaves_no_part(
-    start_hermes_env: Start, there: There, variables: dict[str, str], tmp_path: Path
+    start_hermes_env: Start, copy_target: CopyTarget, variables: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "tmp").mkdir()
     variables["TMPDIR"] = f"{tmp_path}/tmp"
-    copying = start_hermes_env("cp", *there.options, "-", ":new", stdin=subprocess.PIPE)
+    copying = start_hermes_env("cp", *copy_target.options, "-", ":new", stdin=subprocess.PIPE)
     assert wait_until(lambda: bool(list(tmp_path.glob("tmp/hermes-cp-*"))), 60)
     copying.send_signal(signal.SIGINT)
     assert copying.wait(60) == 130
     assert copying.stderr and copying.stderr.read() == b"hermes-env: ended by Ctrl-C\n"
-    assert there.names() == [] and not list((tmp_path / "tmp").iterdir())
+    assert copy_target.names() == [] and not list((tmp_path / "tmp").iterdir())
 
 
-def test_a_reader_that_leaves_ends_the_copy(there: There, variables: dict[str, str], tmp_path: Path) -> None:
-    there.environment.execute_oneshot(f"head -c 4000000 /dev/zero >'{there.folder}/large'")
+def test_a_reader_that_leaves_ends_the_copy(copy_target: CopyTarget, variables: dict[str, str], tmp_path: Path) -> None:
+    copy_target.environment.execute_oneshot(f"head -c 4000000 /dev/zero >'{copy_target.folder}/large'")
     reader, writer = os.pipe()
-    words = ("cp", *there.options, ":large", "-")
+    words = ("cp", *copy_target.options, ":large", "-")
     with open(reader, "rb") as reads, open(writer, "wb") as out, Path("/dev/null").open("r+b") as nothing:
         thread = threading.Thread(target=lambda: (reads.read(10), reads.close()))
         thread.start()
@@ -219,12 +223,14 @@ def test_a_reader_that_leaves_ends_the_copy(there: There, variables: dict[str, s
         thread.join()
 
 
-def test_a_user_sees_the_progress_of_a_copy(open_terminal: OpenTerminal, there: There, tmp_path: Path) -> None:
+def test_a_user_sees_the_progress_of_a_copy(
+    open_terminal: OpenTerminal, copy_target: CopyTarget, tmp_path: Path
+) -> None:
     """A pipe without a reader blocks the copy until the progress has been seen."""
-    there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
+    copy_target.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{copy_target.folder}/large'")
     os.mkfifo(tmp_path / "out")
     to_pipe = ("sh", "-c", f'"$@" >{tmp_path}/out', "sh", *WORDS)
-    user = open_terminal("cp", *there.options, ":large", "-", program=to_pipe)
+    user = open_terminal("cp", *copy_target.options, ":large", "-", program=to_pipe)
     with (tmp_path / "out").open("rb") as out:
         user.expect("downloading large.*/40.0 MB")
         assert len(out.read()) == 40_000_000

@@ -29,13 +29,13 @@ def silent() -> Iterator[Silent]:
         yield server
 
 
-def away(server: Silent) -> list[str]:
+def silent_host_options(server: Silent) -> list[str]:
     """Options of a host that never answers."""
     return ["-b", "ssh", "--set", "host=127.0.0.1", "--set", f"port={server.port}", "--set", "user=nobody"]
 
 
 def test_control_c_ends_a_start_and_nothing_runs(start_hermes_env: Start, silent: Silent) -> None:
-    process = start_hermes_env("run", *away(silent), "script.py")
+    process = start_hermes_env("run", *silent_host_options(silent), "script.py")
     assert silent.reached.wait(60)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
@@ -44,12 +44,12 @@ def test_control_c_ends_a_start_and_nothing_runs(start_hermes_env: Start, silent
 
 def test_the_limit_bounds_a_start_too(hermes_env: CommandLine, silent: Silent) -> None:
     for command, *words in COMMANDS:
-        done = hermes_env(command, *away(silent), "--timeout", "0.5", *words)
+        done = hermes_env(command, *silent_host_options(silent), "--timeout", "0.5", *words)
         assert done.returncode == 124 and done.stdout == ""
         assert "0.5 s" in done.stderr and "connecting to" not in done.stderr
-        done = hermes_env(command, *away(silent), "--json", "--timeout", "0.5", *words)
+        done = hermes_env(command, *silent_host_options(silent), "--json", "--timeout", "0.5", *words)
         assert json.loads(done.stdout)["status"] == "timeout"
-    words = (*away(silent), "--timeout", "0.5", "true")
+    words = (*silent_host_options(silent), "--timeout", "0.5", "true")
     for verbose in (hermes_env("-v", "exec", *words), hermes_env("exec", "--verbose", *words)):
         assert "hermes-env: connecting to" in verbose.stderr
 
@@ -59,11 +59,11 @@ def test_a_long_start_reports_progress(
 ) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
     monkeypatch.setattr(progress, "TERMINAL_PATIENCE", 0.05)
-    told = hermes_env("exec", *away(silent), "--timeout", "1", "true").stderr.splitlines()
+    told = hermes_env("exec", *silent_host_options(silent), "--timeout", "1", "true").stderr.splitlines()
     first = next(line for line in told if line != "hermes-env: starting")  # a loaded machine has time to print this
     assert first.startswith("hermes-env: connecting to") and str(silent.port) in first
     with terminal_shown() as (terminal, shown), Path("/dev/null").open("r+b") as nothing:
-        words = ("exec", *away(silent), "-n", "--timeout", "1", "true")
+        words = ("exec", *silent_host_options(silent), "-n", "--timeout", "1", "true")
         assert in_this_process(words, variables, tmp_path, nothing, nothing, terminal) == 124
         _, line, after = shown().partition("connecting to")
     assert line and "\x1b[2K" in after, "the line is cleared before the error is shown"

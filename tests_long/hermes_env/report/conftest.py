@@ -35,7 +35,7 @@ def tab(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture
-def shown(tab: Page, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+def open_report(tab: Page, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     """Make the report of a record and open the page. At the end: no error, no dialog and no request."""
     complaints: list[str] = []
     file = tmp_path / "page.html"

@@ -28,8 +28,8 @@ def expect_names(page: Page, names: list[Any]) -> None:
     expect(page.locator(".row .name")).to_have_text(names)
 
 
-def test_calls_are_shown_with_times_and_totals(shown, small) -> None:
-    page = shown(small)
+def test_calls_are_shown_with_times_and_totals(open_report, small) -> None:
+    page = open_report(small)
     expect(page.get_by_role("heading", level=1)).to_have_text("run.jsonl")
     assert "hermes-env run" in page.locator("#about").inner_text()
     totals = page.locator("#totals div").all_inner_texts()
@@ -44,8 +44,8 @@ def test_calls_are_shown_with_times_and_totals(shown, small) -> None:
     assert "1 event had not ended" in page.locator("#notices").inner_text()
 
 
-def test_calls_stand_below_their_script_and_commands_below_their_call(shown, small) -> None:
-    page = shown(small)
+def test_calls_stand_below_their_script_and_commands_below_their_call(open_report, small) -> None:
+    page = open_report(small)
     expect(page.locator(".name", has_text=re.compile("^git log$"))).to_have_count(0)
     call = row(page, "terminal")
     expect(call).to_have_attribute("aria-level", "2")
@@ -57,8 +57,8 @@ def test_calls_stand_below_their_script_and_commands_below_their_call(shown, sma
     expect(page.locator(".row")).to_have_count(5)
 
 
-def test_waits_are_shown_with_their_cause(shown, small) -> None:
-    page = shown(small)
+def test_waits_are_shown_with_their_cause(open_report, small) -> None:
+    page = open_report(small)
     row(page, "make all").click()
     details = page.get_by_role("region", name="make all")
     expect(details).to_contain_text("Waited 900 ms")
@@ -72,7 +72,7 @@ def test_waits_are_shown_with_their_cause(shown, small) -> None:
     expect_names(page, ["make all"])
 
 
-def test_a_call_that_is_closed_shows_how_long_its_command_waited(shown, record) -> None:
+def test_a_call_that_is_closed_shows_how_long_its_command_waited(open_report, record) -> None:
     record.begin_run()
     first = record.begin("tool_call", "terminal", 1.0, tool="terminal", arguments={"command": "make"})
     record.whole("command", "make", 1.0, 2.0, first, way="session", ended={"exit_code": 0})
@@ -80,7 +80,7 @@ def test_a_call_that_is_closed_shows_how_long_its_command_waited(shown, record) 
     second = record.begin("tool_call", "terminal", 1.5, tool="terminal", arguments={"command": "date"})
     record.whole("command", "date", 1.5, 1.6, second, way="session", ended={"exit_code": 0, "waited": 1.5})
     record.end(second, 3.1, 1.6)
-    page = shown(record)
+    page = open_report(record)
     expect(row(page, "date").locator(".cell-waited")).to_have_text("1.50 s")
     expect(row(page, "date").locator(".waiting")).to_be_visible()
     row(page, "date").click()
@@ -90,8 +90,8 @@ def test_a_call_that_is_closed_shows_how_long_its_command_waited(shown, record) 
     expect(page.locator(".row[aria-expanded='true'] .waiting")).to_have_count(0)
 
 
-def test_the_output_the_arguments_and_the_result_show_on_demand(shown, small) -> None:
-    page = shown(small)
+def test_the_output_the_arguments_and_the_result_show_on_demand(open_report, small) -> None:
+    page = open_report(small)
     assert page.get_by_text("needle").count() == 0
     row(page, "terminal").click()
     details = page.locator("#details")
@@ -103,12 +103,12 @@ def test_the_output_the_arguments_and_the_result_show_on_demand(shown, small) ->
     expect(details.get_by_role("region", name="Script")).to_contain_text("import os")
 
 
-def test_a_long_text_shows_its_beginning_first_and_says_what_is_missing(shown, record) -> None:
+def test_a_long_text_shows_its_beginning_first_and_says_what_is_missing(open_report, record) -> None:
     record.begin_run()
     output = "first\n" + "x" * 30_000 + "\nlast\n"
     cut = {"output": {"bytes": 123_000, "at": 6}}
     record.whole("command", "yes", 1.0, 1.0, ended={"output": output, "output_bytes": 153_000, "cut": cut})
-    page = shown(record)
+    page = open_report(record)
     row(page, "yes").click()
     text = page.get_by_role("region", name="Output")
     expect(text).to_contain_text("123 kB missing here")
@@ -117,8 +117,8 @@ def test_a_long_text_shows_its_beginning_first_and_says_what_is_missing(shown, r
     expect(text).to_contain_text("last")
 
 
-def test_a_search_finds_names_arguments_and_outputs_and_marks_them(shown, small) -> None:
-    page = shown(small)
+def test_a_search_finds_names_arguments_and_outputs_and_marks_them(open_report, small) -> None:
+    page = open_report(small)
     page.get_by_role("searchbox").fill("NEEDLE in")
     expect(page.get_by_role("status").last).to_contain_text("2 of 10")
     expect_names(page, ["report.py", "terminal git log", "git log"])
@@ -146,9 +146,9 @@ def write_batch(record, tasks: int = 12) -> None:
     )
 
 
-def test_events_of_a_batchs_task_are_grouped(shown, record) -> None:
+def test_events_of_a_batchs_task_are_grouped(open_report, record) -> None:
     write_batch(record, 4)
-    page = shown(record)
+    page = open_report(record)
     assert "4 tasks" in page.locator("#about").inner_text()
     names = [*("t0", "start local", "write_bytes", "make 0"), *("t1", "write_bytes", "make 1")]
     names += [*("t2", "start local", "write_bytes", "make 2")]
@@ -161,20 +161,20 @@ def test_events_of_a_batchs_task_are_grouped(shown, record) -> None:
     expect(page.locator("#details")).to_contain_text("Batch's task")
 
 
-def test_a_task_of_a_batch_is_found_by_its_id(shown, record) -> None:
+def test_a_task_of_a_batch_is_found_by_its_id(open_report, record) -> None:
     write_batch(record)
-    page = shown(record)
+    page = open_report(record)
     page.get_by_role("searchbox").fill("t7")
     expect_names(page, ["t7", "write_bytes", "make 7"])
     page.get_by_role("button", name="Took").click()
     expect_names(page, [re.compile("make 7 +t7"), re.compile("write_bytes +t7")])
 
 
-def test_a_task_whose_id_is_a_number_has_a_row_apart_from_one_whose_id_is_that_text(shown, record) -> None:
+def test_a_task_whose_id_is_a_number_has_a_row_apart_from_one_whose_id_is_that_text(open_report, record) -> None:
     record.begin_run()
     for at, task in enumerate((0, "0", 17)):
         record.whole("command", f"make {at}", 1.0 + at, 0.5, batch_task=task, ended={"batch_task": task})
-    page = shown(record)
+    page = open_report(record)
     expect_names(page, ["0", "make 0", "0", "make 1", "17", "make 2"])
     page.get_by_role("searchbox").fill("17")
     expect_names(page, ["17", "make 2"])
@@ -182,11 +182,11 @@ def test_a_task_whose_id_is_a_number_has_a_row_apart_from_one_whose_id_is_that_t
 
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_figure_is_cut_off(shown, small, scheme, width) -> None:
+def test_no_figure_is_cut_off(open_report, small, scheme, width) -> None:
     for size in (0, 123_456_789):
         if size:
             small.whole("command", "seq", 90_000.0, 3_600.0, ended={"output": "x", "output_bytes": size})
-        page = shown(small, scheme=scheme, width=width)
+        page = open_report(small, scheme=scheme, width=width)
         figures = page.locator("#totals div")
         expect(figures).to_have_count(6)
         right = [box["x"] + box["width"] for box in (figure.bounding_box() for figure in figures.all()) if box]
@@ -196,11 +196,11 @@ def test_no_figure_is_cut_off(shown, small, scheme, width) -> None:
             assert value.evaluate("one => one.scrollWidth <= one.clientWidth"), value.inner_text()
 
 
-def test_a_search_hit_in_the_details_is_scrolled_into_view(shown, record) -> None:
+def test_a_search_hit_in_the_details_is_scrolled_into_view(open_report, record) -> None:
     record.begin_run()
     output = "".join(f"line {number}\n" for number in range(5000))
     record.whole("command", "seq", 1.0, 1.0, ended={"output": output, "output_bytes": len(output)})
-    page = shown(record)
+    page = open_report(record)
     row(page, "seq").click()
     page.get_by_role("searchbox").fill("line 4321")
     mark = page.get_by_role("region", name="Output").locator("mark")
@@ -208,8 +208,8 @@ def test_a_search_hit_in_the_details_is_scrolled_into_view(shown, record) -> Non
     expect(mark).to_be_in_viewport()
 
 
-def test_kinds_and_failures_can_be_chosen_and_sorted_by_time(shown, small) -> None:
-    page = shown(small)
+def test_kinds_and_failures_can_be_chosen_and_sorted_by_time(open_report, small) -> None:
+    page = open_report(small)
     failed = page.get_by_role("button", name="Failed 2")
     failed.click()
     expect(failed).to_have_attribute("aria-pressed", "true")
@@ -221,8 +221,8 @@ def test_kinds_and_failures_can_be_chosen_and_sorted_by_time(shown, small) -> No
     expect_names(page, ["make all", "sleep 1", "git log", "tail -f log"])
 
 
-def test_everything_can_be_done_by_the_keyboard(shown, small) -> None:
-    page = shown(small)
+def test_everything_can_be_done_by_the_keyboard(open_report, small) -> None:
+    page = open_report(small)
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("log")
@@ -252,8 +252,8 @@ def test_everything_can_be_done_by_the_keyboard(shown, small) -> None:
     expect(focused_row(page)).to_contain_text("absent.py")
 
 
-def test_a_part_of_the_time_can_be_chosen(shown, small) -> None:
-    page = shown(small)
+def test_a_part_of_the_time_can_be_chosen(open_report, small) -> None:
+    page = open_report(small)
     handle = page.get_by_role("slider", name="Shown from")
     handle.focus()
     for _ in range(6):
@@ -273,8 +273,8 @@ def test_a_part_of_the_time_can_be_chosen(shown, small) -> None:
     expect(page.locator("#count")).to_contain_text("1 of 10")
 
 
-def test_a_screen_reader_is_told_names_roles_and_states(shown, small) -> None:
-    page = shown(small)
+def test_a_screen_reader_is_told_names_roles_and_states(open_report, small) -> None:
+    page = open_report(small)
     row(page, "make all").click()
     tree = page.locator("body").aria_snapshot()
     assert not NAMELESS.findall(tree), tree
@@ -295,8 +295,8 @@ def test_a_screen_reader_is_told_names_roles_and_states(shown, small) -> None:
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
-def test_the_details_cover_a_narrow_page_and_give_the_focus_back(shown, small) -> None:
-    page = shown(small, width=400)
+def test_the_details_cover_a_narrow_page_and_give_the_focus_back(open_report, small) -> None:
+    page = open_report(small, width=400)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     row(page, "make all").click()
     close = page.get_by_role("button", name="Close the details")
@@ -330,8 +330,8 @@ def contrast(page: Page, front: str, ground: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_follows_the_systems_theme_with_enough_contrast(shown, small, scheme) -> None:
-    page = shown(small, scheme=scheme)
+def test_the_page_follows_the_systems_theme_with_enough_contrast(open_report, small, scheme) -> None:
+    page = open_report(small, scheme=scheme)
     ground = luminance(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert ground > 0.9 if scheme == "light" else ground < 0.05
     for text in ("ink", "ink-soft", "accent", "bad", "unsure"):
@@ -343,26 +343,26 @@ def test_the_page_follows_the_systems_theme_with_enough_contrast(shown, small, s
         assert contrast(page, bar, "ground") >= 3, bar
 
 
-def test_the_theme_can_be_chosen_and_is_remembered(shown, small) -> None:
-    page = shown(small)
+def test_the_theme_can_be_chosen_and_is_remembered(open_report, small) -> None:
+    page = open_report(small)
     page.get_by_role("radio", name="Dark").check(force=True)
     assert luminance(page.evaluate("getComputedStyle(document.body).backgroundColor")) < 0.05
     page.get_by_role("radio", name="Dark").focus()
     page.keyboard.press("ArrowLeft")
     assert luminance(page.evaluate("getComputedStyle(document.body).backgroundColor")) > 0.9
     page.get_by_role("radio", name="Dark").check(force=True)
-    shown(small)
+    open_report(small)
     expect(page.get_by_role("radio", name="Dark")).to_be_checked()
     assert luminance(page.evaluate("getComputedStyle(document.body).backgroundColor")) < 0.05
 
 
-def test_hostile_text_is_text_and_shows_what_it_hides(shown, record) -> None:
+def test_hostile_text_is_text_and_shows_what_it_hides(open_report, record) -> None:
     hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202eevil\x00\x1b]0;title\x07"
     record.begin_run(program=hostile, host=hostile)
     told = {"output": f"\x1b[31mred\x1b[0m {hostile}", "error": hostile, "status": "<b>odd</b>", hostile: hostile}
     record.whole("command", hostile, 1.0, 1.0, command=f"{hostile}\n", backend=hostile, ended=told)
     record.whole("<i>kind", "other", 1.0, 1.0, arguments={hostile: hostile})
-    page = shown(record)
+    page = open_report(record)
     expect(row(page, "alert(1)")).to_contain_text("<img src=x onerror=alert(2)>U+202Eevil␀␛]0;title␇")
     row(page, "alert(1)").click()
     output = page.get_by_role("region", name="Output")
@@ -387,9 +387,9 @@ def write_many(record) -> None:
         record.end(script, step * 10.0 + 5, 5.0, exit_code=0)
 
 
-def test_ten_thousand_events_are_as_easy_as_ten(shown, record) -> None:
+def test_ten_thousand_events_are_as_easy_as_ten(open_report, record) -> None:
     write_many(record)
-    page = shown(record)
+    page = open_report(record)
     expect(page.locator("#count")).to_have_text("10,000 events")
     assert page.locator(".row").count() < 60
     row(page, "step 0").focus()
@@ -407,11 +407,11 @@ def test_ten_thousand_events_are_as_easy_as_ten(shown, record) -> None:
     expect(row(page, "step 60")).to_be_visible()
 
 
-def test_idle_time_is_folded_and_unfolded(shown, record) -> None:
+def test_idle_time_is_folded_and_unfolded(open_report, record) -> None:
     record.begin_run()
     for number in range(3):
         record.whole("command", f"command {number}", number * 3600.0, 1.0)
-    page = shown(record)
+    page = open_report(record)
     fold = page.get_by_role("button", name="Fold idle time")
     expect(fold).to_have_attribute("aria-pressed", "true")
     wide = row(page, "command 1").locator(".ran").bounding_box()["width"]
@@ -421,11 +421,11 @@ def test_idle_time_is_folded_and_unfolded(shown, record) -> None:
     assert row(page, "command 1").locator(".ran").bounding_box()["width"] < 5
 
 
-def test_several_runs_are_shown_together_or_one_by_one(shown, record) -> None:
+def test_several_runs_are_shown_together_or_one_by_one(open_report, record) -> None:
     for number in range(3):
         record.begin_run(number * 60.0, run=f"run{number}", program=f"program {number}")
         record.whole("command", f"command {number}", number * 60.0 + 1, 2.0)
-    page = shown(record)
+    page = open_report(record)
     expect_names(
         page, [text for number in range(3) for text in (re.compile(rf"program {number} .*4711"), f"command {number}")]
     )
@@ -433,15 +433,15 @@ def test_several_runs_are_shown_together_or_one_by_one(shown, record) -> None:
     expect_names(page, ["command 1"])
 
 
-def test_an_address_leads_to_its_event(shown, small) -> None:
-    page = shown(small, "#e4")
+def test_an_address_leads_to_its_event(open_report, small) -> None:
+    page = open_report(small, "#e4")
     expect(page.get_by_role("region", name="git log")).to_be_visible()
     expect(page.locator(".row[aria-selected='true']")).to_have_attribute("aria-level", "3")
     page.get_by_role("button", name="tool terminal").click()
     assert page.evaluate("location.hash") == "#e3"
 
 
-def test_a_record_without_events_is_a_page_still(shown, record) -> None:
+def test_a_record_without_events_is_a_page_still(open_report, record) -> None:
     record.begin_run()
-    page = shown(record)
+    page = open_report(record)
     expect(page.locator("#count")).to_have_text("0 events")

@@ -27,7 +27,7 @@ ARTICLE = """<!doctype html><html><head><title> The
 FRENCH = "L'\xe9l\xe8ve est \xe0 l'\xe9cole, o\xf9 il a \xe9t\xe9 re\xe7u d\xe8s la rentr\xe9e"
 
 
-def a_pdf(*pages: str) -> bytes:
+def make_pdf(*pages: str) -> bytes:
     """Make a PDF of pages, each with a line of text."""
     writer = PdfWriter()
     parts = ["1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj"]
@@ -56,13 +56,15 @@ def test_a_short_page_is_its_text_and_an_empty_one_no_error(env: BaseEnvironment
 
 
 def test_a_pdf_is_its_text(site: Site, read_one: ReadOne) -> None:
-    result = read_one(site.page("/paper", a_pdf("On the first page", "and on the second"), "application/octet-stream"))
+    result = read_one(
+        site.page("/paper", make_pdf("On the first page", "and on the second"), "application/octet-stream")
+    )
     assert result["error"] is None
     assert (result["title"], result["content"]) == ("A Paper", "On the first page\n\nand on the second")
 
 
 def test_a_pdf_with_a_password_and_a_broken_one_are_errors(site: Site, read_one: ReadOne) -> None:
-    writer = PdfWriter(clone_from=BytesIO(a_pdf("secret")))
+    writer = PdfWriter(clone_from=BytesIO(make_pdf("secret")))
     writer.encrypt("password", algorithm="RC4-128")
     made = BytesIO()
     writer.write(made)
@@ -92,7 +94,7 @@ def test_long_content_is_cut_and_says_so(site: Site, read_one: ReadOne, monkeypa
     for url in (
         site.page("/a.txt", long, "text/plain; charset=utf-8"),
         site.page("/a.html", f"<html><body><article><p>{long}</p></article></body></html>"),
-        site.page("/a.pdf", a_pdf(*["word " * 50] * 5), "application/pdf"),
+        site.page("/a.pdf", make_pdf(*["word " * 50] * 5), "application/pdf"),
     ):
         content = read_one(url)["content"]
         assert content.endswith(note)
