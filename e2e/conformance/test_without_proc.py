@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PARTS = 4
+PARTS = 8
 _NAMESPACE = r"""
 set -e
 place=$1 part=$2 parts=$3 python=$4 program=$5
