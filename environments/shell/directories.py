@@ -102,7 +102,7 @@ class Directories:
         text = packing(remote, [name for name in same if _SIMPLE.fullmatch(name)])
         async with self._files.progress.counting(f"downloading {remote}") as count:
 
-            def take(reader: ReadableOutput) -> None:
+            def receive(reader: ReadableOutput) -> None:
                 reader.on_read = count.add
                 try:
                     problem = unpack(reader, local, same)
@@ -115,11 +115,11 @@ class Directories:
                 if problem:
                     raise self._files.failure("read", remote, f"the target sent no valid archive: {problem}")
 
-            async def bring(reader: ReadableOutput) -> int:
+            async def send(reader: ReadableOutput) -> int:
                 code = await self._runner.run_into(call_at(remote, text, separate=True), reader.on)
                 return await self._files.explained(remote, "pack", code)
 
-            await run_reader(bring, take)
+            await run_reader(send, receive)
 
     async def _list(self, remote: str) -> Files:
         """Return the regular files of a directory, as far as listed; none for a missing directory."""

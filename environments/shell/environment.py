@@ -368,7 +368,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     @on_loop
     async def snapshot(self, name: str) -> str:
-        return await snapshots.take(self, name)
+        return await snapshots.take_snapshot(self, name)
 
     async def _fork(self, call: Call[BaseEnvironment] | None) -> BaseEnvironment:
         self.check_process()

@@ -229,7 +229,7 @@ class ShellFiles(TargetFiles):
         return bytes(output.data)
 
     async def get(self, remote: str, local: Path) -> None:
-        def take(reader: ReadableOutput) -> None:
+        def receive(reader: ReadableOutput) -> None:
             line = reader.read_line()
             if not line:
                 self.raise_for("read", remote, reader.code, reader.text)
@@ -243,12 +243,12 @@ class ShellFiles(TargetFiles):
 
             replace_file(local, write, int(mode, 8) & PERMISSIONS if mode else None)
 
-        async def bring(reader: ReadableOutput) -> int:
+        async def send(reader: ReadableOutput) -> int:
             command = call_at(remote, describing(remote), separate=True)
             return await self.explained(remote, "read", await self.runner.run_into(command, reader.on))
 
         async with self.progress.counting(f"downloading {remote}") as count:
-            await run_reader(bring, take)
+            await run_reader(send, receive)
 
     # Directories.
 

@@ -23,9 +23,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 log = logger(__name__)
 
 
-async def take(env: PersistentShellEnvironment, name: str) -> str:
+async def take_snapshot(env: PersistentShellEnvironment, name: str) -> str:
     """Take a snapshot, see `BaseEnvironment.snapshot`."""
-    return await _taken(env, _checked_name(name))
+    return await _snapshot(env, _checked_name(name))
 
 
 async def fork(env: PersistentShellEnvironment, call: Call[BaseEnvironment] | None) -> BaseEnvironment:
@@ -35,10 +35,10 @@ async def fork(env: PersistentShellEnvironment, call: Call[BaseEnvironment] | No
         env: The environment.
         call: The user's call, possibly abandoned just as the fork is made; None without a call.
     """
-    snapshot = await _taken(env, None)
+    snapshot = await _snapshot(env, None)
     try:
         cwd = await env.session_of_execute.variable("PWD", sourced=False)
-        made = await in_worker(_made, env, env.settings_on(snapshot), cwd)
+        made = await in_worker(_make_fork, env, env.settings_on(snapshot), cwd)
     except BaseException:
         spawn(_drop(env, snapshot))
         raise
@@ -58,7 +58,7 @@ def _checked_name(name: object) -> str:
     return text
 
 
-async def _taken(env: PersistentShellEnvironment, name: str | None) -> str:
+async def _snapshot(env: PersistentShellEnvironment, name: str | None) -> str:
     if not env.has_snapshots:
         raise no_snapshots(env.settings.env)
     await env.life.ensure_started()
@@ -78,7 +78,7 @@ async def _drop_late(env: PersistentShellEnvironment, taking: asyncio.Task[objec
         await _drop(env, str(taking.result()))
 
 
-def _made(env: PersistentShellEnvironment, settings: EnvironmentSettings, cwd: str) -> PersistentShellEnvironment:
+def _make_fork(env: PersistentShellEnvironment, settings: EnvironmentSettings, cwd: str) -> PersistentShellEnvironment:
     """Make an environment with the same hooks."""
     settings = replace(settings, cwd=cwd, container_persistent=False)
     made = cast("PersistentShellEnvironment", type(env).create(settings))

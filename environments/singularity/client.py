@@ -176,12 +176,12 @@ def _pull(client: Client, uri: str, into: PurePosixPath) -> None:
     start = current_start()
     start.report(f"pulling {uri}")
 
-    def tell(line: str) -> None:
+    def report_progress(line: str) -> None:
         level, _, text = line.partition(":")
         if level == "INFO" and text.strip():
             start.report(f"pulling {uri}: {text.strip()}")
 
-    result = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
+    result = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=report_progress)
     if not result.ok:
         there = "there" if client.machine.place else "here"
         raise EnvironmentStartError(

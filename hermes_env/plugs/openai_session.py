@@ -91,12 +91,12 @@ class HermesSandboxSession(CommandSession):
         root, archive = self.state.manifest.root, tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # the caller's
         left_out = [f"--exclude=./{path.as_posix()}" for path in self._persist_workspace_skip_relpaths()]
 
-        def keep(piece: bytes, channel: str) -> None:
+        def store(piece: bytes, channel: str) -> None:
             if channel == "stdout":
                 archive.write(piece)
 
         argv = ["tar", "-C", root, *left_out, "-cf", "-", "."]
-        packed = await self._exec(argv, max_output_bytes=4096, on_output=keep)
+        packed = await self._exec(argv, max_output_bytes=4096, on_output=store)
         if not packed.ok():
             archive.close()
             raise errors.WorkspaceArchiveReadError(path=Path(root), context={"stderr": packed.stderr.decode()})
