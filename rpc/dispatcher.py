@@ -24,6 +24,17 @@ KEPT_BYTES = 1024 * 1024
 """Bytes of sent answers that are kept for repeated requests; the oldest are discarded first."""
 WAIT_POLL = 1.0
 """Seconds between two checks for the dispatcher's end while waiting for an answer."""
+MAX_ERROR_CHARACTERS = 10_000
+"""Limit for the text of an error; an exception's message may hold a whole file."""
+FREE_REFUSALS = 100
+"""Refusals without a pause. A script that goes on is answered more slowly, and so takes no time from others."""
+REFUSAL_PAUSE = 0.05
+"""Seconds before each further refusal."""
+CLOSE_GRACE_SECONDS = 2.0
+"""Seconds in which cancelled awaitables may end."""
+REFUSED_BYTES_PER_SECOND = 8_000_000
+"""Rate at which refused bytes are accepted, because carrying and reading them costs time."""
+_WRONG_TOKEN = "the token is wrong: only the script it was made for may call tools"  # noqa: S105 - no secret
 
 
 class Answer:
@@ -93,18 +104,6 @@ class Answers:
 
 Handlers = Mapping[str, Callable[..., object]]
 BeforeCall = Callable[[str, Mapping[str, object]], object]
-
-MAX_ERROR_CHARACTERS = 10_000
-"""Limit for the text of an error; an exception's message may hold a whole file."""
-FREE_REFUSALS = 100
-"""Refusals without a pause. A script that goes on is answered more slowly, and so takes no time from others."""
-REFUSAL_PAUSE = 0.05
-"""Seconds before each further refusal."""
-CLOSE_GRACE_SECONDS = 2.0
-"""Seconds in which cancelled awaitables may end."""
-REFUSED_BYTES_PER_SECOND = 8_000_000
-"""Rate at which refused bytes are accepted, because carrying and reading them costs time."""
-_WRONG_TOKEN = "the token is wrong: only the script it was made for may call tools"  # noqa: S105 - no secret
 
 
 class _RefusedError(Exception):

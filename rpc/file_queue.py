@@ -29,6 +29,17 @@ SMALL_REQUEST = 8 * 1024
 MAX_COLLECTED = MAX_MESSAGE_BYTES + 1024 * 1024
 """Limit in characters for one request on the way here."""
 _LONGEST_NUMBER = 300
+ECHO_BYTES = 20 * 1024
+"""Answers up to this size are sent as base64 in one command, below the 32 KB from which environments send a command as
+a file. A larger answer is written as a file."""
+WRITE_LOCK_SECONDS = 1.0
+"""Longest wait, in seconds, until the preceding answer is in place. Usually 1 ms."""
+WRITE_ATTEMPTS = 3
+COLLECT_ATTEMPTS = 5
+CLOSE_GRACE_SECONDS = 2.0
+_PAUSE_SECONDS = 0.2
+
+_log = logger(__name__)
 
 # - Names that are no numbers are skipped: printing one would only collect it again and again.
 # - An entry that is no regular file is sent as an empty request, so that it gets an error answer, and is removed.
@@ -174,19 +185,6 @@ class CollectedRequests:
         self._size += len(text)
         if self._size > MAX_COLLECTED:
             raise GarbledError
-
-
-ECHO_BYTES = 20 * 1024
-"""Answers up to this size are sent as base64 in one command, below the 32 KB from which environments send a command as
-a file. A larger answer is written as a file."""
-WRITE_LOCK_SECONDS = 1.0
-"""Longest wait, in seconds, until the preceding answer is in place. Usually 1 ms."""
-WRITE_ATTEMPTS = 3
-COLLECT_ATTEMPTS = 5
-CLOSE_GRACE_SECONDS = 2.0
-_PAUSE_SECONDS = 0.2
-
-_log = logger(__name__)
 
 
 class FileQueueTransport:

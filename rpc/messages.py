@@ -169,13 +169,14 @@ def _check_values(line: bytes) -> None:
         )
 
 
-def _refuse_constant(name: str) -> None:
+def refuse_constant(name: str) -> None:
+    """Raise ValueError for NaN and the infinities, which Python's decoder accepts."""
     raise ValueError(f"{name} is not JSON")
 
 
 # `dumps` and `loads` would create one of these for each message.
 _ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(parse_constant=refuse_constant)
 
 
 def _field(fields: dict[str, JsonValue], name: str, kind: type[_T]) -> _T:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Self
 from unicodedata import normalize
 
+from rpc.messages import refuse_constant
 from rpc.signatures import Described, Verbatim
 from rpc.stub import check_name
 
@@ -81,13 +82,9 @@ def _decoded(answer: object) -> object:
     if not isinstance(answer, str):
         return answer
     try:
-        return json.loads(answer, parse_constant=_refuse_constant)
+        return json.loads(answer, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return answer
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 NOT_GIVEN = Verbatim("...")

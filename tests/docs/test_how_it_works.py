@@ -8,12 +8,12 @@ import runpy
 from collections import defaultdict
 
 from docs.documents import ROOT
+from docs.words import ROOMS, files
 
-PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution", "hermes_env")
 PAGES = [(ROOT / f"docs/{name}.md").read_text() for name in ("how-it-works", "adding-a-backend")]
 TEXT = PAGES[0]
 FILE_ENDINGS = {"py", "md", "yaml", "toml", "json", "svg", "tmp", "pyc"}
-OTHERS = {"env", "asyncio", "terminal", *PACKAGES}
+OTHERS = {"env", "asyncio", "terminal", *ROOMS}
 """Words before a point other than our classes and modules."""
 THEIRS = {"SecretStr"}
 MOST_WORDS = 3_000
@@ -22,13 +22,12 @@ MOST_WORDS = 3_000
 def members() -> dict[str, set[str]]:
     """Return the functions and classes of each module, by name, and the members of each class."""
     found: dict[str, set[str]] = defaultdict(set)
-    for file in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
-        tree = ast.parse(file.read_text())
-        for node in ast.walk(tree):
+    for file in files():
+        for node in ast.walk(file.tree):
             if isinstance(node, ast.ClassDef):
                 found[node.name] |= {each.name for each in node.body if hasattr(each, "name")}
                 found[node.name] |= {each.target.id for each in node.body if isinstance(each, ast.AnnAssign)}
-        found[file.stem] |= {each.name for each in tree.body if hasattr(each, "name")}
+        found[file.path.stem] |= {each.name for each in file.tree.body if hasattr(each, "name")}
     return found
 
 

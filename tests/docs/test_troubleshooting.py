@@ -6,7 +6,7 @@ import ast
 import re
 
 from docs.documents import ROOT
-from docs.words import ROOMS
+from docs.words import files
 
 
 def text_of(node: ast.AST) -> str:
@@ -23,9 +23,8 @@ def test_each_quoted_message_is_in_the_code() -> None:
     assert len(quoted) > 12
     texts = [
         text_of(node)
-        for room in ROOMS
-        for file in (ROOT / room).rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text()))
+        for file in files()
+        for node in ast.walk(file.tree)
         if isinstance(node, ast.Constant | ast.JoinedStr)
     ]
     whole = "\n".join(texts)

@@ -39,9 +39,8 @@ PRONOUNS = frozenset(
     ]
 )
 QUESTIONS = ("What", "Who", "Where", "How")
-_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_DOCUMENTED = ast.Module | ast.ClassDef | _Function
 _BARE = {"object", "NamedTuple", "Protocol", "Enum", "Generic", "ABC", "Exception", "StrEnum", "TypedDict"}
 """Base classes without own public methods to override."""
 
@@ -140,14 +139,14 @@ def methods(of: list[File]) -> Iterator[tuple[str, _Function, list[_Function | N
         for file, node in places:
             above = list(bases(file, node))
             for method in node.body if not name.startswith("_") else ():
-                if isinstance(method, _FUNCTION) and not method.name.startswith("_"):
+                if isinstance(method, _Function) and not method.name.startswith("_"):
                     found = [it and _method(it[1], method.name) for it in above]
                     overridden = [it for it, place in zip(found, above, strict=True) if it or place is None]
                     yield f"{file.name}:{method.lineno} {name}.{method.name}", method, overridden
 
 
 def _method(node: ast.ClassDef, name: str) -> _Function | None:
-    return next((it for it in node.body if isinstance(it, _FUNCTION) and it.name == name), None)
+    return next((it for it in node.body if isinstance(it, _Function) and it.name == name), None)
 
 
 def _is_variant(method: _Function) -> bool:
@@ -184,7 +183,7 @@ def main(*rooms: str) -> None:
             print("".join(f"    {text}\n" for text in file.questions), end="")
     words, pronouns = sum(it.words for it in listed), sum(it.pronouns for it in listed)
     print(f"all: {words} words, {1000 * pronouns / max(1, words):.0f} pronouns in 1,000")
-    everything = files()
+    everything = files() if rooms else listed
     names = {file.name for file in listed}
     for title, places in (("override with a docstring", documented_overrides), ("no docstring", undocumented)):
         for place in places(everything):
